@@ -355,9 +355,13 @@ static void open_editor(lua_State *L) {
 static int edit_line(lua_State *L, const char *prompt) {
     ed.prompt = prompt;
     ed.resize(ed.el);
-    int n = 0;
-    errno = 0;
-    const char *line = ed.gets(ed.el, &n);
+    const char *line;
+    int n;
+    do { /* again after a signal that is not ours: stopped and continued, say */
+        n = 0;
+        errno = 0;
+        line = ed.gets(ed.el, &n);
+    } while (line == NULL && n < 0 && errno == EINTR && !prompt_interrupted);
     if (prompt_interrupted) {
         putchar('\n');
         return SFT_LINE_INTERRUPTED;
