@@ -30,6 +30,10 @@ bool sft_alloc_fault_hit(void) {
 
 /* ---- objects ---- */
 
+/* More than any machine has for what is allocated here; sanitizers end the process when asked for
+ * more than they can give. */
+#define MOST ((size_t)1 << 39)
+
 #if defined(__SANITIZE_ADDRESS__)
 #define BYPASS 1
 #elif defined(__has_feature)
@@ -42,7 +46,9 @@ bool sft_alloc_fault_hit(void) {
 
 void sft_alloc_init(void) {}
 
-void *sft_alloc(size_t bytes) { return sft_alloc_fault() ? NULL : malloc(bytes ? bytes : 1); }
+void *sft_alloc(size_t bytes) {
+    return bytes > MOST || sft_alloc_fault() ? NULL : malloc(bytes ? bytes : 1);
+}
 
 void sft_free(void *p, size_t bytes) {
     (void)bytes;
@@ -157,7 +163,7 @@ static cache *my_cache(void) {
 
 static __attribute__((noinline)) void *alloc_slow(size_t bytes) {
     if (bytes > LARGEST)
-        return malloc(bytes);
+        return bytes > MOST ? NULL : malloc(bytes);
     size_t c = (bytes + STEP - 1) / STEP;
     cache *t = my_cache();
     if (t) {
@@ -242,7 +248,7 @@ bool sft_grow(void **p, size_t *cap, size_t need, size_t elem) {
     if (want < 8)
         want = 8;
     size_t bytes;
-    if (__builtin_mul_overflow(want, elem, &bytes) || bytes > PTRDIFF_MAX || sft_alloc_fault())
+    if (__builtin_mul_overflow(want, elem, &bytes) || bytes > MOST || sft_alloc_fault())
         return false;
     void *grown = realloc(*p, bytes);
     if (!grown)

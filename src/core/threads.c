@@ -9,10 +9,10 @@
 #define _GNU_SOURCE
 #endif
 #include "threads.h"
+#include "lock.h"
 
 #include <errno.h>
 #include <limits.h>
-#include <linux/futex.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,7 +20,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 enum {
@@ -67,22 +66,6 @@ void sft_interrupt(void) { atomic_store_explicit(&interrupted, true, memory_orde
 bool sft_interrupted(void) { return atomic_load_explicit(&interrupted, memory_order_relaxed); }
 void sft_interrupt_clear(void) { atomic_store_explicit(&interrupted, false, memory_order_relaxed); }
 bool sft_in_parallel(void) { return inside != 0; }
-
-static inline void pause_cpu(void) {
-#if defined(__x86_64__) || defined(__i386__)
-    __builtin_ia32_pause();
-#elif defined(__aarch64__)
-    __asm__ volatile("isb" ::: "memory");
-#endif
-}
-
-static void futex_wait(atomic_uint *word, unsigned seen) {
-    syscall(SYS_futex, word, FUTEX_WAIT_PRIVATE, seen, NULL, NULL, 0);
-}
-
-static void futex_wake(atomic_uint *word, int count) {
-    syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, count, NULL, NULL, 0);
-}
 
 /* ---- how many threads ---- */
 
@@ -256,7 +239,7 @@ static bool join(slot *s) {
 static void leave(slot *s) {
     unsigned before = atomic_fetch_sub_explicit(&s->state, 1, memory_order_acq_rel);
     if ((before & (WAITING | INSIDE)) == (WAITING | 1))
-        futex_wake(&s->state, 1);
+        sft_futex_wake(&s->state, 1);
 }
 
 static bool help_once(void) {
@@ -275,20 +258,20 @@ static void wait_for_news(unsigned seen) {
     for (int i = 0; i < SPINS; i++) {
         if (atomic_load_explicit(&epoch, memory_order_acquire) != seen)
             return;
-        pause_cpu();
+        sft_cpu_pause();
     }
     /* Whoever makes news counts epoch up and then looks for sleepers; here it is the other way
      * round, so one of the two sees the other. */
     atomic_fetch_add(&sleepers, 1);
     if (atomic_load(&epoch) == seen)
-        futex_wait(&epoch, seen);
+        sft_futex_wait(&epoch, seen);
     atomic_fetch_sub(&sleepers, 1);
 }
 
 static void make_news(int count) {
     atomic_fetch_add(&epoch, 1);
     if (atomic_load(&sleepers) > 0)
-        futex_wake(&epoch, count);
+        sft_futex_wake(&epoch, count);
 }
 
 static void *worker(void *unused) {
@@ -393,14 +376,14 @@ static slot *claim_slot(void) {
 static void wait_for_workers(slot *s) {
     unsigned state = atomic_fetch_and_explicit(&s->state, ~OPEN, memory_order_acq_rel) & ~OPEN;
     for (int i = 0; i < SPINS && (state & INSIDE); i++) {
-        pause_cpu();
+        sft_cpu_pause();
         state = atomic_load_explicit(&s->state, memory_order_acquire);
     }
     while (state & INSIDE) {
         if ((state & WAITING) ||
             atomic_compare_exchange_weak_explicit(&s->state, &state, state | WAITING,
                                                   memory_order_acq_rel, memory_order_acquire))
-            futex_wait(&s->state, state | WAITING);
+            sft_futex_wait(&s->state, state | WAITING);
         state = atomic_load_explicit(&s->state, memory_order_acquire);
     }
 }
