@@ -5,7 +5,8 @@
  * call nothing that has no vector form. Names: sft_<fn>_f32 / _f64 / _i64.
  *
  * This file holds what every type needs (bits, multiply-add) and pulls in the rest:
- *   scalar_math.h     exp, log, trigonometry and their kin
+ *   scalar_math.h     exp, log, hyperbolics, powers, remainders
+ *   scalar_trig.h     sin to atan2
  *   scalar_special.h  erf, the gamma family, and functions built on them
  *   scalar_real.h     the functions whose text is the same for float and double (included twice)
  *   scalar_int.h      int64 arithmetic that wraps and never traps
@@ -75,6 +76,7 @@ SFT_FN double sft_madd_f64(double a, double b, double c) {
 }
 
 #include "scalar_math.h"
+#include "scalar_trig.h"
 #include "scalar_special.h"
 
 #define SFT_R       float

@@ -2,8 +2,96 @@
 #ifndef SFT_SCALAR_SPECIAL_H
 #define SFT_SCALAR_SPECIAL_H
 
-SFT_LIBM1(erf)
-SFT_LIBM1(erfc)
+SFT_FN double sft_erf_f64(double x) { return erf(x); }
+SFT_FN double sft_erfc_f64(double x) { return erfc(x); }
+
+/* exp(-a^2) for a >= 0, a^2's rounding error taken in: where the square is large, its last place is
+ * many last places of the result. */
+SFT_FN float sft_exp_minus_square_f32(float a, float scale) {
+    float b = a * scale, s = b * a;
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__CUDACC__)
+    float err = __builtin_fmaf(b, a, -s);
+#else
+    float h = sft_frombits_f32(sft_bits_f32(a) & 0xfffff000u);
+    float hs = h * scale;
+    float err = (hs * h - s) + (a - h) * scale * (a + h);
+#endif
+    uint32_t bits;
+    float r = sft_exp_reduce_f32(-s, -err, &bits);
+    return sft_scale_f32(sft_exp_poly_f32(r), sft_round_exponent_f32(bits));
+}
+
+/* erfc(a) exp(a^2) for 0 <= a <= 10.2, as a polynomial in t = 1 / (1 + 0.3 a) without its constant
+ */
+SFT_FN float sft_erfcx_of_f32(float t) {
+    float p = -0x1.094de2p-3f;
+    p = sft_madd_f32(p, t, 0x1.f1535p-2f);
+    p = sft_madd_f32(p, t, -0x1.0668b4p-1f);
+    p = sft_madd_f32(p, t, 0x1.18966p-1f);
+    p = sft_madd_f32(p, t, -0x1.84a4c8p-4f);
+    p = sft_madd_f32(p, t, 0x1.b865f2p-3f);
+    p = sft_madd_f32(p, t, 0x1.2fbb38p-3f);
+    p = sft_madd_f32(p, t, 0x1.5da2cp-3f);
+    p = sft_madd_f32(p, t, 0x1.5a7f0cp-3f);
+    return p * t;
+}
+
+SFT_FN float sft_erf_f32(float x) {
+    float a = fabsf(x), z = x * x;
+    float b = a > 4.0f ? 4.0f : a; /* erf rounds to 1 */
+    /* log(erfc(a)) on [0.9, 4] */
+    float p = 0x1.9fea1ep-13f;
+    p = sft_madd_f32(p, b, -0x1.91ee56p-9f);
+    p = sft_madd_f32(p, b, 0x1.6dad36p-6f);
+    p = sft_madd_f32(p, b, -0x1.aa7b7ap-4f);
+    p = sft_madd_f32(p, b, -0x1.46208ep-1f);
+    p = sft_madd_f32(p, b, -0x1.20b7aap+0f);
+    p = sft_madd_f32(p, b, -0x1.5a6f44p-13f);
+    float large = 1.0f - sft_exp_mid_f32(p);
+    /* erf(x) / x - 1 on |x| <= 0.9 */
+    float q = -0x1.17bed2p-11f;
+    q = sft_madd_f32(q, z, 0x1.3e8c8ep-8f);
+    q = sft_madd_f32(q, z, -0x1.b502a2p-6f);
+    q = sft_madd_f32(q, z, 0x1.cdfe2ep-4f);
+    q = sft_madd_f32(q, z, -0x1.81263p-2f);
+    q = sft_madd_f32(q, z, 0x1.06eba6p-3f);
+    float small = sft_madd_f32(q, a, a);
+    return copysignf(a > 0.9f ? large : small, x);
+}
+
+SFT_FN float sft_erfc_f32(float x) {
+    float a = fabsf(x);
+    a = a > 10.2f ? 10.2f : a;
+    float e = sft_exp_minus_square_f32(a, 1.0f);
+    float r = e * sft_erfcx_of_f32(1.0f / sft_madd_f32(a, 0.3f, 1.0f));
+    return x < 0.0f ? 2.0f - r : r;
+}
+
+/* Phi(x), the normal distribution function; *pdf is its derivative. Each side is computed from the
+ * small one, so nothing cancels. */
+SFT_FN float sft_normal_f32(float x, float *pdf) {
+    float a = fabsf(x);
+    a = a > 14.4f ? 14.4f : a;
+    float e = sft_exp_minus_square_f32(a, 0.5f);
+    *pdf = e * 0x1.988454p-2f;
+    float r = 0.5f * e * sft_erfcx_of_f32(1.0f / sft_madd_f32(a, 0x1.b27246p-3f, 1.0f));
+    return x > 0.0f ? 1.0f - r : r;
+}
+
+/* x Phi(x). NaN at -inf, as PyTorch. */
+SFT_FN float sft_gelu_f32(float x) {
+    float pdf;
+    return x * sft_normal_f32(x, &pdf);
+}
+SFT_FN float sft_gelu_grad_f32(float x) {
+    float pdf, cdf = sft_normal_f32(x, &pdf);
+    return sft_madd_f32(x, pdf, cdf);
+}
+SFT_FN double sft_gelu_f64(double x) { return x * (0.5 * erfc(-x * 0.70710678118654752440)); }
+SFT_FN double sft_gelu_grad_f64(double x) {
+    double pdf = 0.39894228040143267794 * exp(-0.5 * x * x);
+    return 0.5 * erfc(-x * 0.70710678118654752440) + x * pdf;
+}
 
 /* The gamma functions of libm leave the sign in a global; nobody here reads it. */
 SFT_FN float sft_lgamma_f32(float x) { return lgammaf(x); }
@@ -46,14 +134,5 @@ SFT_FN double sft_erfinv_f64(double x) {
     return copysign(y, x);
 }
 SFT_FN float sft_erfinv_f32(float x) { return (float)sft_erfinv_f64((double)x); }
-
-/* x * Phi(x), Phi the normal distribution, by erfc so that the left side keeps its digits. */
-SFT_FN double sft_gelu_f64(double x) { return 0.5 * x * erfc(-x * 0.70710678118654752440); }
-SFT_FN float sft_gelu_f32(float x) { return (float)sft_gelu_f64((double)x); }
-SFT_FN double sft_gelu_grad_f64(double x) {
-    double pdf = 0.39894228040143267794 * exp(-0.5 * x * x);
-    return 0.5 * erfc(-x * 0.70710678118654752440) + x * pdf;
-}
-SFT_FN float sft_gelu_grad_f32(float x) { return (float)sft_gelu_grad_f64((double)x); }
 
 #endif
