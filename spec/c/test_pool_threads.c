@@ -43,15 +43,13 @@ static void test_objects_are_apart(void **state) {
         }
         for (size_t i = 0; i < N; i++) {
             for (size_t j = 0; j < i % 1100; j++)
-                if (p[i][j] != i % 251)
-                    fail_msg("object %zu was overwritten", i);
+                if (p[i][j] != i % 251) fail_msg("object %zu was overwritten", i);
             sft_free(p[i], i % 1100);
         }
     }
     sft_free(NULL, 8);
     char *zero = sft_alloc_zero(100);
-    for (int i = 0; i < 100; i++)
-        assert_int_equal(zero[i], 0);
+    for (int i = 0; i < 100; i++) assert_int_equal(zero[i], 0);
     sft_free(zero, 100);
 }
 
@@ -60,15 +58,13 @@ enum { HANDED = 5000 };
 static void *make_objects(void *list) {
     void **p = list;
     for (int i = 0; i < HANDED; i++)
-        if ((p[i] = sft_alloc(48)))
-            memset(p[i], i, 48);
+        if ((p[i] = sft_alloc(48))) memset(p[i], i, 48);
     return NULL;
 }
 
 static void *free_objects(void *list) {
     void **p = list;
-    for (int i = 0; i < HANDED; i++)
-        sft_free(p[i], 48);
+    for (int i = 0; i < HANDED; i++) sft_free(p[i], 48);
     return NULL;
 }
 
@@ -79,12 +75,10 @@ static void test_objects_cross_threads(void **state) {
         pthread_t threads[4];
         for (int i = 0; i < 4; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, make_objects, lists[i]), 0);
-        for (int i = 0; i < 4; i++)
-            pthread_join(threads[i], NULL);
+        for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
         for (int i = 0; i < 4; i++)
             assert_int_equal(pthread_create(&threads[i], NULL, free_objects, lists[3 - i]), 0);
-        for (int i = 0; i < 4; i++)
-            pthread_join(threads[i], NULL);
+        for (int i = 0; i < 4; i++) pthread_join(threads[i], NULL);
     }
 }
 
@@ -112,8 +106,7 @@ static void test_grow(void **state) {
         assert_true(cap >= n);
         ((int *)array)[n - 1] = (int)n;
     }
-    for (int i = 0; i < 999; i++)
-        assert_int_equal(((int *)array)[i], i + 1);
+    for (int i = 0; i < 999; i++) assert_int_equal(((int *)array)[i], i + 1);
     size_t before = cap;
     assert_false(sft_grow(&array, &cap, SIZE_MAX / 2, sizeof(int)));
     assert_false(sft_grow(&array, &cap, SIZE_MAX / 8, sizeof(int)));
@@ -134,8 +127,7 @@ typedef struct {
 
 static void *fake_alloc(void *ctx, size_t bytes) {
     fake *f = ctx;
-    if ((f->most && f->out + bytes > f->most) || bytes > ((size_t)1 << 45))
-        return NULL;
+    if ((f->most && f->out + bytes > f->most) || bytes > ((size_t)1 << 45)) return NULL;
     void *p = (void *)f->next;
     f->next += bytes + 4096;
     f->out += bytes;
@@ -172,8 +164,7 @@ static void check_waste(sft_pool *p, size_t bytes, size_t granularity) {
     sft_block *b = sft_pool_alloc(p, bytes, 0);
     assert_non_null(b);
     size_t most = bytes > 64 * MiB ? 4095 : bytes / 8 > granularity ? bytes / 8 : granularity;
-    if (b->bytes < bytes || b->bytes - bytes > most)
-        fail_msg("%zu bytes got %zu", bytes, b->bytes);
+    if (b->bytes < bytes || b->bytes - bytes > most) fail_msg("%zu bytes got %zu", bytes, b->bytes);
     assert_int_equal((uintptr_t)b->ptr % granularity, 0);
     assert_int_equal(sft_pool_allocated(p), b->bytes);
     sft_pool_free(b);
@@ -189,8 +180,7 @@ static void test_waste(void **state) {
         for (size_t bytes = 0; bytes < 70000; bytes += 1 + bytes / 3000)
             check_waste(p, bytes, granularities[g]);
         for (size_t power = 1; power <= GiB; power *= 2)
-            for (int d = -1; d <= 1; d++)
-                check_waste(p, power + (size_t)d, granularities[g]);
+            for (int d = -1; d <= 1; d++) check_waste(p, power + (size_t)d, granularities[g]);
         for (size_t bytes = 70000; bytes < GiB; bytes += bytes / 57)
             check_waste(p, bytes, granularities[g]);
         check_waste(p, GiB + 1, granularities[g]);
@@ -227,8 +217,7 @@ static void test_split_and_merge(void **state) {
         }
         assert_int_equal(stats_of(p).num_allocs, 1);
         assert_int_equal(stats_of(p).largest_free, 16 * MiB);
-        for (int i = 0; i < 4; i++)
-            sft_pool_free(b[orders[o][i]]);
+        for (int i = 0; i < 4; i++) sft_pool_free(b[orders[o][i]]);
         assert_int_equal(stats_of(p).largest_free, 32 * MiB);
         sft_block *all = sft_pool_alloc(p, 32 * MiB, 0);
         assert_non_null(all);
@@ -334,8 +323,7 @@ static void test_source_runs_out(void **state) {
     sft_pool_free(a);
     sft_pool_free(b);
     size_t absurd[] = {SIZE_MAX, SIZE_MAX - 4095, SIZE_MAX / 2, (size_t)1 << 47, (size_t)1 << 46};
-    for (int i = 0; i < 5; i++)
-        assert_null(sft_pool_alloc(p, absurd[i], 0));
+    for (int i = 0; i < 5; i++) assert_null(sft_pool_alloc(p, absurd[i], 0));
     /* A small block breaks into the rest of a large chunk rather than fail. */
     f.most = 0;
     sft_pool_empty_cache(p);
@@ -361,18 +349,15 @@ static void random_calls(sft_pool *p, int calls) {
         size_t bytes = (size_t)1 << random_below(random_below(16) ? 18 : 27);
         bytes += random_below(bytes);
         live[j] = sft_pool_alloc(p, bytes, random_below(2));
-        if (random_below(1000) == 0)
-            sft_pool_empty_cache(p);
-        if (!live[j])
-            continue;
+        if (random_below(1000) == 0) sft_pool_empty_cache(p);
+        if (!live[j]) continue;
         char *begin = live[j]->ptr, *end = begin + live[j]->bytes;
         for (size_t k = 0; k < LIVE; k++)
             if (k != j && live[k] && begin < (char *)live[k]->ptr + live[k]->bytes &&
                 (char *)live[k]->ptr < end)
                 fail_msg("two blocks overlap after %d calls", i);
     }
-    for (int j = 0; j < LIVE; j++)
-        sft_pool_free(live[j]);
+    for (int j = 0; j < LIVE; j++) sft_pool_free(live[j]);
 }
 
 static void test_random_calls(void **state) {
@@ -396,8 +381,7 @@ static void test_each_allocation_may_fail(void **state) {
         random_state = 42;
         sft_alloc_fail_after(n);
         random_calls(p, 120);
-        if (n == 0)
-            total = sft_alloc_count();
+        if (n == 0) total = sft_alloc_count();
         sft_alloc_fail_after(-1);
         sft_pool_empty_cache(p);
         assert_int_equal(stats_of(p).reserved + sft_pool_allocated(p), 0);
@@ -447,8 +431,7 @@ static void *use_pool(void *pool) {
         else
             atomic_fetch_add(&failures, 1);
     }
-    for (int j = 0; j < 16; j++)
-        sft_pool_free(mine[j]);
+    for (int j = 0; j < 16; j++) sft_pool_free(mine[j]);
     return NULL;
 }
 
@@ -457,10 +440,8 @@ static void test_pool_from_threads(void **state) {
     sft_pool *p = sft_pool_new(sft_pool_host_source());
     pthread_t threads[8];
     atomic_store(&failures, 0);
-    for (int i = 0; i < 8; i++)
-        assert_int_equal(pthread_create(&threads[i], NULL, use_pool, p), 0);
-    for (int i = 0; i < 8; i++)
-        pthread_join(threads[i], NULL);
+    for (int i = 0; i < 8; i++) assert_int_equal(pthread_create(&threads[i], NULL, use_pool, p), 0);
+    for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
     assert_int_equal(atomic_load(&failures), 0);
     assert_int_equal(sft_pool_allocated(p), 0);
     sft_pool_empty_cache(p);
@@ -482,10 +463,8 @@ static void mark(void *ctx, int64_t begin, int64_t end) {
     if (begin % l->grain != 0 || end > l->n ||
         (end - begin < l->grain && !(begin == 0 && end == l->n)))
         atomic_fetch_add(&failures, 1);
-    for (int64_t i = begin; i < end; i++)
-        l->seen[i]++;
-    if (atomic_fetch_add(&l->calls, 1) == l->interrupt_at)
-        sft_interrupt();
+    for (int64_t i = begin; i < end; i++) l->seen[i]++;
+    if (atomic_fetch_add(&l->calls, 1) == l->interrupt_at) sft_interrupt();
 }
 
 static int64_t run_loop(loop *l) {
@@ -493,12 +472,10 @@ static int64_t run_loop(loop *l) {
     sft_parallel_for(l->n, l->grain, mark, l);
     int64_t done = 0;
     for (int64_t i = 0; i < l->n; i++) {
-        if (l->seen[i] > 1)
-            atomic_fetch_add(&failures, 1);
+        if (l->seen[i] > 1) atomic_fetch_add(&failures, 1);
         done += l->seen[i];
     }
-    if (l->seen[l->n])
-        atomic_fetch_add(&failures, 1);
+    if (l->seen[l->n]) atomic_fetch_add(&failures, 1);
     free(l->seen);
     return done;
 }
@@ -526,8 +503,7 @@ static void *call_loops(void *unused) {
     (void)unused;
     for (int i = 0; i < 300; i++) {
         loop l = {.n = 1 + i * 13, .grain = 3, .interrupt_at = -1};
-        if (run_loop(&l) != l.n)
-            atomic_fetch_add(&failures, 1);
+        if (run_loop(&l) != l.n) atomic_fetch_add(&failures, 1);
     }
     return NULL;
 }
@@ -543,8 +519,7 @@ static void test_eight_callers(void **state) {
         sft_threads_set(1 + i % 4);
         usleep(500);
     }
-    for (int i = 0; i < 8; i++)
-        pthread_join(threads[i], NULL);
+    for (int i = 0; i < 8; i++) pthread_join(threads[i], NULL);
     assert_int_equal(atomic_load(&failures), 0);
 }
 
@@ -559,8 +534,7 @@ static void inner(void *ctx, int64_t begin, int64_t end) {
 static void outer(void *ctx, int64_t begin, int64_t end) {
     (void)ctx;
     pthread_t self = pthread_self();
-    for (int64_t i = begin; i < end; i++)
-        sft_parallel_for(100, 1, inner, &self);
+    for (int64_t i = begin; i < end; i++) sft_parallel_for(100, 1, inner, &self);
     sft_threads_shutdown(); /* refused */
 }
 

@@ -110,8 +110,7 @@ static void give_batch(size_t c, node *batch) {
         shared.count[c]++;
     }
     pthread_mutex_unlock(&shared.lock);
-    if (!kept)
-        free_nodes(batch);
+    if (!kept) free_nodes(batch);
 }
 
 static node *take_batch(size_t c) {
@@ -131,8 +130,7 @@ static void thread_exits(void *arg) {
     cache *t = arg;
     mine = NULL;
     for (size_t c = 0; c < CLASSES; c++) {
-        if (t->lists[c].full)
-            give_batch(c, t->lists[c].full);
+        if (t->lists[c].full) give_batch(c, t->lists[c].full);
         free_nodes(t->lists[c].head);
     }
     free(t);
@@ -150,8 +148,7 @@ void sft_alloc_init(void) { pthread_once(&once, init); }
 
 /* This thread's cache, made at first use; NULL if there can be none. */
 static cache *my_cache(void) {
-    if (mine)
-        return mine;
+    if (mine) return mine;
     sft_alloc_init();
     cache *t = have_key ? calloc(1, sizeof *t) : NULL;
     if (t && pthread_setspecific(exit_key, t) != 0) {
@@ -162,8 +159,7 @@ static cache *my_cache(void) {
 }
 
 static __attribute__((noinline)) void *alloc_slow(size_t bytes) {
-    if (bytes > LARGEST)
-        return bytes > MOST ? NULL : malloc(bytes);
+    if (bytes > LARGEST) return bytes > MOST ? NULL : malloc(bytes);
     size_t c = (bytes + STEP - 1) / STEP;
     cache *t = my_cache();
     if (t) {
@@ -180,8 +176,7 @@ static __attribute__((noinline)) void *alloc_slow(size_t bytes) {
 }
 
 void *sft_alloc(size_t bytes) {
-    if (sft_alloc_fault())
-        return NULL;
+    if (sft_alloc_fault()) return NULL;
     if (bytes <= LARGEST && mine) {
         list *l = &mine->lists[(bytes + STEP - 1) / STEP];
         node *n = l->head;
@@ -203,8 +198,7 @@ static __attribute__((noinline)) void free_slow(node *n, size_t bytes) {
     size_t c = (bytes + STEP - 1) / STEP;
     list *l = &t->lists[c];
     if (l->count == BATCH) {
-        if (l->full)
-            give_batch(c, l->full);
+        if (l->full) give_batch(c, l->full);
         l->full = l->head;
         l->head = NULL;
         l->count = 0;
@@ -215,8 +209,7 @@ static __attribute__((noinline)) void free_slow(node *n, size_t bytes) {
 }
 
 void sft_free(void *p, size_t bytes) {
-    if (!p)
-        return;
+    if (!p) return;
     node *n = p;
     if (bytes <= LARGEST && mine) {
         list *l = &mine->lists[(bytes + STEP - 1) / STEP];
@@ -234,25 +227,20 @@ void sft_free(void *p, size_t bytes) {
 
 void *sft_alloc_zero(size_t bytes) {
     void *p = sft_alloc(bytes);
-    if (p)
-        memset(p, 0, bytes);
+    if (p) memset(p, 0, bytes);
     return p;
 }
 
 bool sft_grow(void **p, size_t *cap, size_t need, size_t elem) {
-    if (need <= *cap)
-        return true;
+    if (need <= *cap) return true;
     size_t want = *cap + *cap / 2;
-    if (want < need)
-        want = need;
-    if (want < 8)
-        want = 8;
+    if (want < need) want = need;
+    if (want < 8) want = 8;
     size_t bytes;
     if (__builtin_mul_overflow(want, elem, &bytes) || bytes > MOST || sft_alloc_fault())
         return false;
     void *grown = realloc(*p, bytes);
-    if (!grown)
-        return false;
+    if (!grown) return false;
     *p = grown;
     *cap = want;
     return true;

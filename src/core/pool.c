@@ -1,13 +1,13 @@
 /* The caching pool: see pool.h.
  *
- * A chunk from the source is cut into spans, which split and merge with their neighbours. Free spans
- * hang in bins by size, eight to each power of two, and a bit map says which bins hold any: finding,
- * cutting and merging take constant time. Sizes are rounded to the lower ends of the bins, so
- * whatever hangs in the bin of a size is large enough. Blocks of up to 32 KiB come from slabs: spans
- * cut into equal blocks. Descriptions of spans and blocks live in host memory of their own.
+ * A chunk from the source is cut into spans, which split and merge with their neighbours. Free
+ * spans hang in bins by size, eight to each power of two, and a bit map says which bins hold any:
+ * finding, cutting and merging take constant time. Sizes are rounded to the lower ends of the bins,
+ * so whatever hangs in the bin of a size is large enough. Blocks of up to 32 KiB come from slabs:
+ * spans cut into equal blocks. Descriptions of spans and blocks live in host memory of their own.
  *
- * Each stream has two heaps of chunks, one for spans of 1 MiB and more, so that small and long-lived
- * blocks do not break up what large ones need. */
+ * Each stream has two heaps of chunks, one for spans of 1 MiB and more, so that small and
+ * long-lived blocks do not break up what large ones need. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -40,12 +40,13 @@ typedef struct chunk chunk;
 typedef struct heap heap;
 typedef struct arena arena;
 
-/* A piece of a chunk: free and in a bin, a slab, or a block (then block.ptr is what the user has). */
+/* A piece of a chunk: free and in a bin, a slab, or a block (then block.ptr is what the user has).
+ */
 typedef struct span {
     sft_block block; /* block.slab == NULL tells it from a block in a slab */
     size_t size;
     chunk *in;
-    struct span *before, *after;     /* neighbours in memory */
+    struct span *before, *after;      /* neighbours in memory */
     struct span *bin_prev, *bin_next; /* of a free one */
     bool free;
 } span;
@@ -93,9 +94,9 @@ struct sft_pool {
     _Atomic size_t allocated; /* first: sft_pool_allocated reads it */
     sft_lock lock;
     sft_pool_source source;
-    unsigned shift;  /* granularity == 1 << shift */
+    unsigned shift; /* granularity == 1 << shift */
     arena *arenas, *last;
-    sft_pool_stats stats; /* but for `allocated` and `largest_free` */
+    sft_pool_stats stats;  /* but for `allocated` and `largest_free` */
     sft_pool *prev, *next; /* all pools */
 };
 
@@ -104,8 +105,7 @@ struct sft_pool {
 /* The class of a size counted in units: 0 to 7 as they are, then eight to each power of two. Rounds
  * down. */
 static inline unsigned class_floor(size_t units) {
-    if (units < 8)
-        return (unsigned)units;
+    if (units < 8) return (unsigned)units;
     unsigned e = 63 - (unsigned)__builtin_clzll(units);
     return (e - 3) * 8 + (unsigned)(units >> (e - 3));
 }
@@ -120,12 +120,13 @@ static inline unsigned class_ceil(size_t units) {
     return c + (class_units(c) < units);
 }
 
-static inline size_t round_up(size_t bytes, size_t unit) { return (bytes + unit - 1) & ~(unit - 1); }
+static inline size_t round_up(size_t bytes, size_t unit) {
+    return (bytes + unit - 1) & ~(unit - 1);
+}
 
 /* The size of the block that serves a request; bytes is at most ABSURD. */
 static size_t rounded(const sft_pool *p, size_t bytes) {
-    if (bytes > EXACT)
-        return round_up(bytes, PAGE);
+    if (bytes > EXACT) return round_up(bytes, PAGE);
     unsigned shift = bytes > SLAB_MOST ? PAGE_SHIFT : p->shift;
     size_t units = (bytes + ((size_t)1 << shift) - 1) >> shift;
     return class_units(class_ceil(units ? units : 1)) << shift;
@@ -143,8 +144,7 @@ static void bin_put(heap *h, span *s) {
     s->free = true;
     s->bin_prev = NULL;
     s->bin_next = h->bins[b];
-    if (s->bin_next)
-        s->bin_next->bin_prev = s;
+    if (s->bin_next) s->bin_next->bin_prev = s;
     h->bins[b] = s;
     h->map[b / 64] |= (uint64_t)1 << b % 64;
 }
@@ -152,8 +152,7 @@ static void bin_put(heap *h, span *s) {
 static void bin_take(heap *h, span *s) {
     unsigned b = bin_of(s->size);
     s->free = false;
-    if (s->bin_next)
-        s->bin_next->bin_prev = s->bin_prev;
+    if (s->bin_next) s->bin_next->bin_prev = s->bin_prev;
     if (s->bin_prev)
         s->bin_prev->bin_next = s->bin_next;
     else if (!(h->bins[b] = s->bin_next))
@@ -166,17 +165,13 @@ static span *bin_find(const heap *h, size_t size) {
     span *best = NULL;
     /* Sizes that are no bin's lower end (above EXACT) need a look at each span of their bin. */
     for (span *s = h->bins[b]; s; s = s->bin_next) {
-        if (s->size >= size && (!best || s->size < best->size))
-            best = s;
-        if (best && size <= EXACT)
-            break;
+        if (s->size >= size && (!best || s->size < best->size)) best = s;
+        if (best && size <= EXACT) break;
     }
-    if (best || ++b == BINS)
-        return best;
+    if (best || ++b == BINS) return best;
     uint64_t word = h->map[b / 64] & ~(uint64_t)0 << b % 64;
     for (unsigned w = b / 64; !word;) {
-        if (++w == BIN_WORDS)
-            return NULL;
+        if (++w == BIN_WORDS) return NULL;
         word = h->map[w];
         b = w * 64;
     }
@@ -185,8 +180,7 @@ static span *bin_find(const heap *h, size_t size) {
 
 static span *span_new(chunk *c, void *ptr, size_t size) {
     span *s = sft_alloc(sizeof *s);
-    if (s)
-        *s = (span){.block.ptr = ptr, .size = size, .in = c};
+    if (s) *s = (span){.block.ptr = ptr, .size = size, .in = c};
     return s;
 }
 
@@ -198,15 +192,13 @@ static bool span_claim(span *s, size_t size) {
     span *rest = NULL;
     if (s->size > size) {
         rest = span_new(s->in, (char *)s->block.ptr + size, s->size - size);
-        if (!rest)
-            return false;
+        if (!rest) return false;
     }
     bin_take(h, s);
     if (rest) {
         rest->before = s;
         rest->after = s->after;
-        if (s->after)
-            s->after->before = rest;
+        if (s->after) s->after->before = rest;
         s->after = rest;
         s->size = size;
         bin_put(h, rest);
@@ -219,8 +211,7 @@ static void span_absorb(span *s) {
     span *gone = s->after;
     s->size += gone->size;
     s->after = gone->after;
-    if (s->after)
-        s->after->before = s;
+    if (s->after) s->after->before = s;
     span_delete(gone);
 }
 
@@ -246,21 +237,18 @@ static bool chunk_new(heap *h, size_t size) {
     span *s = c ? span_new(c, NULL, size) : NULL;
     void *base = s && !sft_alloc_fault() ? p->source.raw_alloc(p->source.ctx, size) : NULL;
     if (!base) {
-        if (s)
-            span_delete(s);
+        if (s) span_delete(s);
         sft_free(c, sizeof *c);
         return false;
     }
     *c = (chunk){.home = h, .base = base, .size = size, .first = s, .next = h->chunks};
-    if (c->next)
-        c->next->prev = c;
+    if (c->next) c->next->prev = c;
     h->chunks = c;
     s->block.ptr = base;
     bin_put(h, s);
     p->stats.num_allocs++;
     p->stats.reserved += size;
-    if (p->stats.reserved > p->stats.peak_reserved)
-        p->stats.peak_reserved = p->stats.reserved;
+    if (p->stats.reserved > p->stats.peak_reserved) p->stats.peak_reserved = p->stats.reserved;
     return true;
 }
 
@@ -270,8 +258,7 @@ static void chunk_delete(chunk *c) {
     sft_pool *p = h->owner->pool;
     bin_take(h, c->first);
     span_delete(c->first);
-    if (c->next)
-        c->next->prev = c->prev;
+    if (c->next) c->next->prev = c->prev;
     if (c->prev)
         c->prev->next = c->next;
     else
@@ -286,14 +273,12 @@ static void slab_delete(sft_slab *s);
 static void empty_heap(heap *h) {
     for (chunk *c = h->chunks, *next; c; c = next) {
         next = c->next;
-        if (c->first->free && c->first->size == c->size)
-            chunk_delete(c);
+        if (c->first->free && c->first->size == c->size) chunk_delete(c);
     }
 }
 
 static void slab_unlink(sft_slab *s) {
-    if (s->next)
-        s->next->prev = s->prev;
+    if (s->next) s->next->prev = s->prev;
     if (s->prev)
         s->prev->next = s->next;
     else
@@ -310,8 +295,7 @@ static void empty_cache(sft_pool *p) {
             }
             for (sft_slab *s = k->partial, *next; s; s = next) {
                 next = s->next;
-                if (s->used)
-                    continue;
+                if (s->used) continue;
                 slab_unlink(s);
                 slab_delete(s);
             }
@@ -326,16 +310,13 @@ static void empty_cache(sft_pool *p) {
 static bool heap_extend(heap *h, size_t size) {
     sft_pool *p = h->owner->pool;
     size_t least = round_up(size, p->source.chunk);
-    size_t want = h == &h->owner->small         ? round_up(2 * MiB, p->source.chunk)
+    size_t want = h == &h->owner->small     ? round_up(2 * MiB, p->source.chunk)
                   : size <= LARGE_CHUNK / 2 ? round_up(LARGE_CHUNK, p->source.chunk)
-                                                : least;
+                                            : least;
     size_t limit = p->stats.limit;
-    if (want < least || (limit && p->stats.reserved + want > limit))
-        want = least;
-    if (limit && p->stats.reserved + want > limit)
-        empty_cache(p);
-    if (chunk_new(h, want) || (want > least && chunk_new(h, least)))
-        return true;
+    if (want < least || (limit && p->stats.reserved + want > limit)) want = least;
+    if (limit && p->stats.reserved + want > limit) empty_cache(p);
+    if (chunk_new(h, want) || (want > least && chunk_new(h, least))) return true;
     empty_cache(p);
     return chunk_new(h, least);
 }
@@ -374,8 +355,7 @@ static void slab_delete(sft_slab *s) {
 static void slab_link(slab_class *k, sft_slab *s) {
     s->prev = NULL;
     s->next = k->partial;
-    if (s->next)
-        s->next->prev = s;
+    if (s->next) s->next->prev = s;
     k->partial = s;
 }
 
@@ -383,8 +363,7 @@ static sft_block *slab_alloc(arena *a, slab_class *k) {
     sft_slab *s = k->partial;
     if (!s) {
         s = k->spare ? k->spare : slab_new(a, k);
-        if (!s)
-            return NULL;
+        if (!s) return NULL;
         k->spare = NULL;
         /* Making room may have emptied caches, but gives this class no partial slab. */
         slab_link(k, s);
@@ -397,8 +376,7 @@ static sft_block *slab_alloc(arena *a, slab_class *k) {
         b->ptr = (char *)s->memory->block.ptr + s->made++ * k->size;
         b->slab = s;
     }
-    if (++s->used == s->room)
-        slab_unlink(s);
+    if (++s->used == s->room) slab_unlink(s);
     return b;
 }
 
@@ -407,8 +385,7 @@ static void slab_free(sft_slab *s, sft_block *b) {
     slab_class *k = s->kind;
     b->next = s->free;
     s->free = b;
-    if (s->used-- == s->room)
-        slab_link(k, s);
+    if (s->used-- == s->room) slab_link(k, s);
     if (s->used == 0 && (s->prev || s->next)) {
         slab_unlink(s);
         if (k->spare)
@@ -425,13 +402,11 @@ static sft_pool *pools;
 
 static void before_fork(void) {
     pthread_mutex_lock(&pools_lock);
-    for (sft_pool *p = pools; p; p = p->next)
-        sft_lock_take(&p->lock);
+    for (sft_pool *p = pools; p; p = p->next) sft_lock_take(&p->lock);
 }
 
 static void after_fork(void) {
-    for (sft_pool *p = pools; p; p = p->next)
-        sft_lock_release(&p->lock);
+    for (sft_pool *p = pools; p; p = p->next) sft_lock_release(&p->lock);
     pthread_mutex_unlock(&pools_lock);
 }
 
@@ -449,14 +424,12 @@ sft_pool *sft_pool_new(const sft_pool_source *source) {
         source->granularity > PAGE || !power_of_two(source->chunk) || source->chunk < PAGE)
         return NULL;
     sft_pool *p = sft_alloc_zero(sizeof *p);
-    if (!p)
-        return NULL;
+    if (!p) return NULL;
     p->source = *source;
     p->shift = (unsigned)__builtin_ctzll(source->granularity);
     pthread_mutex_lock(&pools_lock);
     p->next = pools;
-    if (p->next)
-        p->next->prev = p;
+    if (p->next) p->next->prev = p;
     pools = p;
     pthread_mutex_unlock(&pools_lock);
     return p;
@@ -483,11 +456,9 @@ static void destroy_heap(sft_pool *p, heap *h) {
 }
 
 void sft_pool_destroy(sft_pool *p) {
-    if (!p)
-        return;
+    if (!p) return;
     pthread_mutex_lock(&pools_lock);
-    if (p->next)
-        p->next->prev = p->prev;
+    if (p->next) p->next->prev = p->prev;
     if (p->prev)
         p->prev->next = p->next;
     else
@@ -508,16 +479,13 @@ void sft_pool_destroy(sft_pool *p) {
 
 static arena *arena_find(sft_pool *p, uint64_t stream) {
     for (arena *a = p->arenas; a; a = a->next)
-        if (a->stream == stream)
-            return p->last = a;
+        if (a->stream == stream) return p->last = a;
     arena *a = sft_alloc_zero(sizeof *a);
-    if (!a)
-        return NULL;
+    if (!a) return NULL;
     a->pool = p;
     a->stream = stream;
     a->small.owner = a->large.owner = a;
-    for (unsigned c = 0; c < CLASSES; c++)
-        a->classes[c].size = class_units(c) << p->shift;
+    for (unsigned c = 0; c < CLASSES; c++) a->classes[c].size = class_units(c) << p->shift;
     a->next = p->arenas;
     return p->last = p->arenas = a;
 }
@@ -525,13 +493,10 @@ static arena *arena_find(sft_pool *p, uint64_t stream) {
 static sft_block *alloc_locked(sft_pool *p, size_t bytes, uint64_t stream) {
     size_t charge = rounded(p, bytes), size = charge;
     size_t allocated = atomic_load_explicit(&p->allocated, memory_order_relaxed) + charge;
-    if (p->stats.limit && allocated > p->stats.limit)
-        return NULL;
-    if (p->source.redzone)
-        size = rounded(p, bytes + p->source.redzone);
+    if (p->stats.limit && allocated > p->stats.limit) return NULL;
+    if (p->source.redzone) size = rounded(p, bytes + p->source.redzone);
     arena *a = p->last;
-    if ((!a || a->stream != stream) && !(a = arena_find(p, stream)))
-        return NULL;
+    if ((!a || a->stream != stream) && !(a = arena_find(p, stream))) return NULL;
     sft_block *b;
     if (size <= SLAB_MOST) {
         b = slab_alloc(a, &a->classes[class_floor(size >> p->shift)]);
@@ -539,21 +504,17 @@ static sft_block *alloc_locked(sft_pool *p, size_t bytes, uint64_t stream) {
         span *s = span_alloc(a, size);
         b = s ? &s->block : NULL;
     }
-    if (!b)
-        return NULL;
+    if (!b) return NULL;
     b->bytes = charge;
     atomic_store_explicit(&p->allocated, allocated, memory_order_relaxed);
-    if (allocated > p->stats.peak_allocated)
-        p->stats.peak_allocated = allocated;
+    if (allocated > p->stats.peak_allocated) p->stats.peak_allocated = allocated;
     p->stats.live_blocks++;
-    if (p->source.note)
-        p->source.note(p->source.ctx, b->ptr, bytes, stream, true);
+    if (p->source.note) p->source.note(p->source.ctx, b->ptr, bytes, stream, true);
     return b;
 }
 
 sft_block *sft_pool_alloc(sft_pool *p, size_t bytes, uint64_t stream) {
-    if (bytes > ABSURD)
-        return NULL;
+    if (bytes > ABSURD) return NULL;
     sft_lock_take(&p->lock);
     sft_block *b = alloc_locked(p, bytes, stream);
     sft_lock_release(&p->lock);
@@ -565,8 +526,7 @@ static arena *arena_of(const sft_block *b) {
 }
 
 void sft_pool_free(sft_block *b) {
-    if (!b)
-        return;
+    if (!b) return;
     arena *a = arena_of(b);
     sft_pool *p = a->pool;
     sft_lock_take(&p->lock);
@@ -658,8 +618,7 @@ static _Atomic size_t host_mapped;
  * whoever asks for more than the machine has shall get an error instead. */
 static bool host_has(size_t bytes) {
     struct sysinfo info;
-    if (sysinfo(&info) != 0)
-        return true;
+    if (sysinfo(&info) != 0) return true;
     size_t total = ((size_t)info.totalram + (size_t)info.totalswap) * info.mem_unit;
     return bytes <= total;
 }
@@ -668,15 +627,12 @@ static bool host_has(size_t bytes) {
  * and the pool keeps what it has once touched. */
 static void *host_raw_alloc(void *ctx, size_t bytes) {
     (void)ctx;
-    if (!host_has(atomic_fetch_add(&host_mapped, bytes) + bytes))
-        goto fail;
-    char *p = mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
-                   0);
-    if (p == MAP_FAILED)
-        goto fail;
+    if (!host_has(atomic_fetch_add(&host_mapped, bytes) + bytes)) goto fail;
+    char *p =
+        mmap(NULL, bytes + HUGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) goto fail;
     size_t before = -(uintptr_t)p & (HUGE_PAGE - 1);
-    if (before)
-        munmap(p, before);
+    if (before) munmap(p, before);
     munmap(p + before + bytes, HUGE_PAGE - before);
     p += before;
     madvise(p, bytes, MADV_HUGEPAGE);

@@ -39,7 +39,7 @@ typedef struct sft_block {
 
 typedef struct sft_pool_stats {
     size_t allocated, reserved, peak_allocated, peak_reserved, limit, largest_free;
-    uint64_t num_allocs;  /* raw allocations */
+    uint64_t num_allocs; /* raw allocations */
     uint64_t live_blocks;
 } sft_pool_stats;
 

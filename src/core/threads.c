@@ -3,8 +3,8 @@
  * A loop that runs in parallel occupies one of a few static slots. Its caller fills the slot in,
  * opens it, and takes chunks from the counter in it; workers that find the slot open join it and do
  * the same. When no chunk is left the caller closes the slot, so that nobody can join any more, and
- * waits for the workers inside. Slots are never freed, so a late worker can look at one at any time.
- * When all slots are taken, a loop runs serially. */
+ * waits for the workers inside. Slots are never freed, so a late worker can look at one at any
+ * time. When all slots are taken, a loop runs serially. */
 #ifndef _GNU_SOURCE
 #define _GNU_SOURCE
 #endif
@@ -25,10 +25,10 @@
 enum {
     MAX_THREADS = 512,
     SLOTS = 8,
-    SPINS = 2000,           /* pauses before a thread sleeps: some 30 us */
-    CHUNKS_PER_THREAD = 4,  /* balance against the cost of handing out */
-    SERIAL_GRAINS = 16,     /* the chunk of a serial loop: how soon an interrupt is seen */
-    MOST_GRAINS = 64        /* the same in a parallel one */
+    SPINS = 2000,          /* pauses before a thread sleeps: some 30 us */
+    CHUNKS_PER_THREAD = 4, /* balance against the cost of handing out */
+    SERIAL_GRAINS = 16,    /* the chunk of a serial loop: how soon an interrupt is seen */
+    MOST_GRAINS = 64       /* the same in a parallel one */
 };
 
 /* slot.state: */
@@ -72,16 +72,13 @@ bool sft_in_parallel(void) { return inside != 0; }
 static int affinity_cores(void) {
     for (int most = 1024; most <= 1 << 20; most *= 4) {
         cpu_set_t *set = CPU_ALLOC((size_t)most);
-        if (!set)
-            break;
+        if (!set) break;
         size_t bytes = CPU_ALLOC_SIZE((size_t)most);
         int failed = sched_getaffinity(0, bytes, set) ? errno : 0;
         int cores = failed ? 0 : CPU_COUNT_S(bytes, set);
         CPU_FREE(set);
-        if (cores > 0)
-            return cores;
-        if (failed != EINVAL)
-            break;
+        if (cores > 0) return cores;
+        if (failed != EINVAL) break;
     }
     long online = sysconf(_SC_NPROCESSORS_ONLN);
     return online > 0 ? (int)online : 1;
@@ -89,8 +86,7 @@ static int affinity_cores(void) {
 
 static bool read_line(const char *path, char *line, int size) {
     FILE *f = fopen(path, "re");
-    if (!f)
-        return false;
+    if (!f) return false;
     bool ok = fgets(line, size, f) != NULL;
     fclose(f);
     return ok;
@@ -112,8 +108,7 @@ static int group_quota(const char *dir, bool v2) {
         if (!read_line(path, line, sizeof line) || sscanf(line, "%lld", &period) != 1)
             return INT_MAX;
     }
-    if (quota <= 0 || period <= 0 || quota / period >= MAX_THREADS)
-        return INT_MAX;
+    if (quota <= 0 || period <= 0 || quota / period >= MAX_THREADS) return INT_MAX;
     return (int)((quota + period - 1) / period);
 }
 
@@ -122,16 +117,14 @@ static int group_quota(const char *dir, bool v2) {
 static int tightest_quota(const char *mount, const char *group, bool v2) {
     char dir[PATH_MAX - 64];
     int length = snprintf(dir, sizeof dir, "%s%s", mount, group);
-    if (length < 0 || length >= (int)sizeof dir)
-        return group_quota(mount, v2);
+    if (length < 0 || length >= (int)sizeof dir) return group_quota(mount, v2);
     int least = INT_MAX;
     size_t root = strlen(mount);
     while (strlen(dir) >= root) {
         int quota = group_quota(dir, v2);
         least = quota < least ? quota : least;
         char *slash = strrchr(dir, '/');
-        if (!slash)
-            break;
+        if (!slash) break;
         *slash = '\0';
     }
     return least;
@@ -139,23 +132,20 @@ static int tightest_quota(const char *mount, const char *group, bool v2) {
 
 static bool names_cpu(const char *controllers) {
     for (const char *at = controllers; at; at = strchr(at, ',') ? strchr(at, ',') + 1 : NULL)
-        if (strncmp(at, "cpu", 3) == 0 && (at[3] == ',' || at[3] == '\0'))
-            return true;
+        if (strncmp(at, "cpu", 3) == 0 && (at[3] == ',' || at[3] == '\0')) return true;
     return false;
 }
 
 static int quota_cores(void) {
     FILE *f = fopen("/proc/self/cgroup", "re");
-    if (!f)
-        return INT_MAX;
+    if (!f) return INT_MAX;
     char line[PATH_MAX];
     int least = INT_MAX;
     while (fgets(line, sizeof line, f)) { /* hierarchy:controllers:/path */
         line[strcspn(line, "\n")] = '\0';
         char *controllers = strchr(line, ':');
         char *group = controllers ? strchr(controllers + 1, ':') : NULL;
-        if (!group)
-            continue;
+        if (!group) continue;
         *controllers++ = *group++ = '\0';
         int quota = INT_MAX;
         if (!*controllers)
@@ -171,8 +161,7 @@ static int quota_cores(void) {
 /* A positive number from the environment, or 0. OMP_NUM_THREADS may be a list: its first. */
 static int env_number(const char *name) {
     const char *text = getenv(name);
-    if (!text)
-        return 0;
+    if (!text) return 0;
     char *end;
     long value = strtol(text, &end, 10);
     return end == text || value < 1 ? 0 : value > MAX_THREADS ? MAX_THREADS : (int)value;
@@ -180,12 +169,10 @@ static int env_number(const char *name) {
 
 static int default_threads(void) {
     int threads = env_number("OMP_NUM_THREADS");
-    if (threads)
-        return threads;
+    if (threads) return threads;
     int cores = affinity_cores(), quota = quota_cores();
     int ranks = env_number("LOCAL_WORLD_SIZE");
-    if (!ranks)
-        ranks = env_number("OMPI_COMM_WORLD_LOCAL_SIZE");
+    if (!ranks) ranks = env_number("OMPI_COMM_WORLD_LOCAL_SIZE");
     cores = quota < cores ? quota : cores;
     cores = ranks ? cores / ranks : cores;
     return cores < 1 ? 1 : cores > MAX_THREADS ? MAX_THREADS : cores;
@@ -193,15 +180,13 @@ static int default_threads(void) {
 
 int sft_get_num_threads(void) {
     int wanted = atomic_load_explicit(&threads_wanted, memory_order_relaxed);
-    if (wanted)
-        return wanted;
+    if (wanted) return wanted;
     int unset = 0, found = default_threads();
     return atomic_compare_exchange_strong(&threads_wanted, &unset, found) ? found : unset;
 }
 
 void sft_threads_set(int n) {
-    if (n < 1)
-        n = default_threads();
+    if (n < 1) n = default_threads();
     /* The workers follow at the next loop: a range function may call this, on a worker. */
     atomic_store(&threads_wanted, n > MAX_THREADS ? MAX_THREADS : n);
 }
@@ -217,8 +202,7 @@ static void take_chunks(slot *s) {
     int64_t chunks = atomic_load_explicit(&s->chunks, memory_order_relaxed);
     while (!sft_interrupted() && atomic_load_explicit(&s->next, memory_order_relaxed) < chunks) {
         int64_t i = atomic_fetch_add_explicit(&s->next, 1, memory_order_relaxed);
-        if (i >= chunks)
-            break;
+        if (i >= chunks) break;
         run_chunk(s, i, chunks);
     }
 }
@@ -238,15 +222,13 @@ static bool join(slot *s) {
 
 static void leave(slot *s) {
     unsigned before = atomic_fetch_sub_explicit(&s->state, 1, memory_order_acq_rel);
-    if ((before & (WAITING | INSIDE)) == (WAITING | 1))
-        sft_futex_wake(&s->state, 1);
+    if ((before & (WAITING | INSIDE)) == (WAITING | 1)) sft_futex_wake(&s->state, 1);
 }
 
 static bool help_once(void) {
     bool helped = false;
     for (int i = 0; i < SLOTS; i++) {
-        if (!join(&slots[i]))
-            continue;
+        if (!join(&slots[i])) continue;
         take_chunks(&slots[i]);
         leave(&slots[i]);
         helped = true;
@@ -256,22 +238,19 @@ static bool help_once(void) {
 
 static void wait_for_news(unsigned seen) {
     for (int i = 0; i < SPINS; i++) {
-        if (atomic_load_explicit(&epoch, memory_order_acquire) != seen)
-            return;
+        if (atomic_load_explicit(&epoch, memory_order_acquire) != seen) return;
         sft_cpu_pause();
     }
     /* Whoever makes news counts epoch up and then looks for sleepers; here it is the other way
      * round, so one of the two sees the other. */
     atomic_fetch_add(&sleepers, 1);
-    if (atomic_load(&epoch) == seen)
-        sft_futex_wait(&epoch, seen);
+    if (atomic_load(&epoch) == seen) sft_futex_wait(&epoch, seen);
     atomic_fetch_sub(&sleepers, 1);
 }
 
 static void make_news(int count) {
     atomic_fetch_add(&epoch, 1);
-    if (atomic_load(&sleepers) > 0)
-        sft_futex_wake(&epoch, count);
+    if (atomic_load(&sleepers) > 0) sft_futex_wake(&epoch, count);
 }
 
 static void *worker(void *unused) {
@@ -279,10 +258,8 @@ static void *worker(void *unused) {
     inside = 1;
     for (;;) {
         unsigned seen = atomic_load(&epoch);
-        if (atomic_load(&stopping))
-            return NULL;
-        if (!help_once())
-            wait_for_news(seen);
+        if (atomic_load(&stopping)) return NULL;
+        if (!help_once()) wait_for_news(seen);
     }
 }
 
@@ -291,8 +268,7 @@ static void *worker(void *unused) {
 static void stop_workers(void) {
     atomic_store(&stopping, true);
     make_news(INT_MAX);
-    for (int i = 0; i < workers_count; i++)
-        pthread_join(workers[i], NULL);
+    for (int i = 0; i < workers_count; i++) pthread_join(workers[i], NULL);
     workers_count = 0;
     atomic_store(&workers_for, 0);
     atomic_store(&stopping, false);
@@ -316,9 +292,7 @@ static void child_of_fork(void) {
     pthread_mutex_unlock(&workers_lock);
 }
 
-static void install_fork_handlers(void) {
-    pthread_atfork(before_fork, after_fork, child_of_fork);
-}
+static void install_fork_handlers(void) { pthread_atfork(before_fork, after_fork, child_of_fork); }
 
 /* Too few threads, if the system grants no more, is no error: the caller does the rest. */
 static void resize_workers(void) {
@@ -328,8 +302,7 @@ static void resize_workers(void) {
     sigfillset(&all);
     pthread_mutex_lock(&workers_lock);
     int wanted = sft_get_num_threads();
-    if (workers_count > wanted - 1)
-        stop_workers();
+    if (workers_count > wanted - 1) stop_workers();
     pthread_sigmask(SIG_SETMASK, &all, &old);
     while (workers_count < wanted - 1 &&
            pthread_create(&workers[workers_count], NULL, worker, NULL) == 0)
@@ -340,8 +313,7 @@ static void resize_workers(void) {
 }
 
 void sft_threads_shutdown(void) {
-    if (inside)
-        return;
+    if (inside) return;
     pthread_mutex_lock(&workers_lock);
     stop_workers();
     pthread_mutex_unlock(&workers_lock);
@@ -353,8 +325,7 @@ __attribute__((destructor)) static void at_exit(void) { sft_threads_shutdown(); 
 
 static void run_serially(int64_t n, int64_t grain, sft_range_fn *fn, void *ctx) {
     if (n / SERIAL_GRAINS <= grain) {
-        if (!sft_interrupted())
-            fn(ctx, 0, n);
+        if (!sft_interrupted()) fn(ctx, 0, n);
         return;
     }
     int64_t chunk = SERIAL_GRAINS * grain;
@@ -397,10 +368,8 @@ static int64_t chunk_size(int64_t n, int64_t grain, int threads) {
 }
 
 void sft_parallel_run(int64_t n, int64_t grain, sft_range_fn *fn, void *ctx) {
-    if (n <= 0)
-        return;
-    if (grain < 1)
-        grain = 1;
+    if (n <= 0) return;
+    if (grain < 1) grain = 1;
     int threads = sft_get_num_threads();
     int64_t chunk = chunk_size(n, grain, threads);
     int64_t chunks = n / chunk + (n % chunk >= grain); /* a shorter rest joins the last chunk */
@@ -409,8 +378,7 @@ void sft_parallel_run(int64_t n, int64_t grain, sft_range_fn *fn, void *ctx) {
         run_serially(n, grain, fn, ctx);
         return;
     }
-    if (atomic_load_explicit(&workers_for, memory_order_relaxed) != threads)
-        resize_workers();
+    if (atomic_load_explicit(&workers_for, memory_order_relaxed) != threads) resize_workers();
     s->n = n;
     s->chunk = chunk;
     s->fn = fn;
