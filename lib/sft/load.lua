@@ -1,0 +1,2 @@
+-- sft.load, see serialize.lua.
+return require("sft.serialize").load

@@ -1,0 +1,2 @@
+-- sft.save, see serialize.lua.
+return require("sft.serialize").save
