@@ -29,18 +29,22 @@ SFT_LIBM2(fmod)
 SFT_LIBM2(nextafter)
 
 /* ---- exp --------------------------------------------------------------------------------------
- * exp(x + lo) = 2^k * (1 + q), with q = exp(r) - 1 on |r| <= ln(2) / 2. k is found by adding
- * 1.5 * 2^23, whose low bits then hold the rounded integer; `bits` is that sum. */
+ * exp(x) = 2^k exp(r) with |r| <= ln(2) / 2. k is found by adding 1.5 * 2^23, whose low bits then
+ * hold the rounded integer; `bits` is that sum. What a cast would do, it does without leaving the
+ * float lanes.
+ *
+ * Of two clamps in a row the second tests the unclamped value: testing the clamped one, the
+ * compiler would follow each constant on its own path and end with twice the selects. */
 
-#define SFT_ROUND_F32 12582912.0f /* 1.5 * 2^23 */
+#define SFT_ROUND_F32      12582912.0f /* 1.5 * 2^23 */
+#define SFT_ROUND_BITS_F32 0x4b400000u
 
-SFT_FN float sft_exp_reduce_f32(float x, float lo, uint32_t *bits) {
+SFT_FN float sft_exp_reduce_f32(float x, uint32_t *bits) {
     float t = sft_madd_f32(x, 0x1.715476p+0f, SFT_ROUND_F32);
     *bits = sft_bits_f32(t);
     float k = t - SFT_ROUND_F32;
     float r = sft_madd_f32(k, -0x1.63p-1f, x); /* ln(2) in two parts, k times the first is exact */
-    r = sft_madd_f32(k, 0x1.bd0106p-13f, r);
-    return r + lo;
+    return sft_madd_f32(k, 0x1.bd0106p-13f, r);
 }
 
 /* (exp(r) - 1 - r) / r^2 */
@@ -57,36 +61,40 @@ SFT_FN float sft_exp_poly_f32(float r) {
 }
 
 /* p * 2^k for -252 <= k <= 254, in two steps so that overflow and subnormals come out right. */
-SFT_FN float sft_scale_f32(float p, int32_t k) {
-    int32_t half = k >> 1;
-    float s1 = sft_frombits_f32((uint32_t)(half + 127) << 23);
-    float s2 = sft_frombits_f32((uint32_t)(k - half + 127) << 23);
+SFT_FN float sft_exp_scale_f32(float p, uint32_t bits) {
+    uint32_t half = bits >> 1;
+    float s1 = sft_frombits_f32((half << 23) + 0x3f800000u);
+    float s2 = sft_frombits_f32(((bits - half) << 23) + 0x3f800000u);
     return p * s1 * s2;
 }
 
-SFT_FN int32_t sft_round_exponent_f32(uint32_t bits) { return (int32_t)(bits - 0x4b400000u); }
-
-/* exp(x + lo) for any x, |lo| small. */
-SFT_FN float sft_exp_two_f32(float x, float lo) {
-    x = x > 89.0f ? 89.0f : x;
-    x = x < -105.0f ? -105.0f : x;
+SFT_FN float sft_exp_f32(float x) {
+    float y = x > 89.0f ? 89.0f : x;
+    y = x < -105.0f ? -105.0f : y;
     uint32_t bits;
-    float r = sft_exp_reduce_f32(x, lo, &bits);
-    return sft_scale_f32(sft_exp_poly_f32(r), sft_round_exponent_f32(bits));
+    float r = sft_exp_reduce_f32(y, &bits);
+    return sft_exp_scale_f32(sft_exp_poly_f32(r), bits);
 }
+
+/* exp(x) for x <= 0. */
+SFT_FN float sft_exp_down_f32(float x) {
+    float y = x < -105.0f ? -105.0f : x;
+    uint32_t bits;
+    float r = sft_exp_reduce_f32(y, &bits);
+    return sft_exp_scale_f32(sft_exp_poly_f32(r), bits);
+}
+SFT_FN double sft_exp_down_f64(double x) { return sft_exp_f64(x); }
 
 /* exp(x) where the caller knows -87 <= x <= 88: one step of scaling, no clamping. */
 SFT_FN float sft_exp_mid_f32(float x) {
     uint32_t bits;
-    float r = sft_exp_reduce_f32(x, 0.0f, &bits);
+    float r = sft_exp_reduce_f32(x, &bits);
     return sft_exp_poly_f32(r) * sft_frombits_f32((bits << 23) + 0x3f800000u);
 }
 
-SFT_FN float sft_exp_f32(float x) { return sft_exp_two_f32(x, 0.0f); }
-
 SFT_FN float sft_exp2_f32(float x) {
     float y = x > 129.0f ? 129.0f : x;
-    y = y < -151.0f ? -151.0f : y;
+    y = x < -151.0f ? -151.0f : y;
     float t = y + SFT_ROUND_F32;
     float r = y - (t - SFT_ROUND_F32);
     /* (2^r - 1) / r on |r| <= 1/2 */
@@ -97,19 +105,19 @@ SFT_FN float sft_exp2_f32(float x) {
     p = sft_madd_f32(p, r, 0x1.ebfb94p-3f);
     p = sft_madd_f32(p, r, 0x1.62e43p-1f);
     p = sft_madd_f32(p, r, 1.0f);
-    return sft_scale_f32(p, sft_round_exponent_f32(sft_bits_f32(t)));
+    return sft_exp_scale_f32(p, sft_bits_f32(t));
 }
 
 SFT_FN float sft_expm1_f32(float x) {
     float y = x > 89.0f ? 89.0f : x;
-    y = y < -20.0f ? -20.0f : y;
+    y = x < -20.0f ? -20.0f : y;
     uint32_t bits;
-    float r = sft_exp_reduce_f32(y, 0.0f, &bits);
+    float r = sft_exp_reduce_f32(y, &bits);
     float q = sft_madd_f32(r * r, sft_exp_tail_f32(r), r);
     /* half of 2^k q + (2^k - 1): 2^128 is no float */
     float s = sft_frombits_f32((bits << 23) + 0x3f000000u);
     float h = sft_madd_f32(s, q, s - 0.5f);
-    return copysignf(bits == 0x4b400000u ? q : h + h, x);
+    return copysignf(bits == SFT_ROUND_BITS_F32 ? q : h + h, x);
 }
 
 /* ---- log --------------------------------------------------------------------------------------
@@ -121,7 +129,7 @@ SFT_FN float sft_log_split_f32(float x, float *k) {
     bool tiny = x < 0x1p-126f;
     float up = x * 0x1p24f;
     uint32_t u = sft_bits_f32(tiny ? up : x) - SFT_SQRT_HALF_BITS;
-    *k = (float)((int32_t)u >> 23) - (tiny ? 24.0f : 0.0f);
+    *k = (float)(((int32_t)u >> 23) - (tiny ? 24 : 0));
     return sft_frombits_f32((u & 0x7fffffu) + SFT_SQRT_HALF_BITS) - 1.0f;
 }
 
@@ -189,6 +197,17 @@ SFT_FN float sft_log1p_f32(float x) {
     return x == SFT_INF_F32 ? x : r;
 }
 
+/* log(1 + x) for 0 <= x <= 1. */
+SFT_FN float sft_log1p_unit_f32(float x) {
+    bool far = x > 0x1.a8279ap-2f; /* sqrt(2) - 1 */
+    float half = sft_madd_f32(x, 0.5f, -0.5f);
+    float f = far ? half : x;
+    float k = far ? 1.0f : 0.0f;
+    float y = sft_madd_f32(k, -0x1.bd0106p-13f, sft_log_tail_f32(f));
+    return sft_madd_f32(k, 0x1.63p-1f, f + y);
+}
+SFT_FN double sft_log1p_unit_f64(double x) { return log1p(x); }
+
 /* ---- hyperbolics ------------------------------------------------------------------------------
  */
 
@@ -211,7 +230,7 @@ SFT_FN float sft_tanh_f32(float x) {
 SFT_FN float sft_half_exp_f32(float a) {
     float b = a > 90.0f ? 90.0f : a;
     uint32_t bits;
-    float r = sft_exp_reduce_f32(b, 0.0f, &bits);
+    float r = sft_exp_reduce_f32(b, &bits);
     float s = sft_frombits_f32((bits << 23) + 0x3e800000u); /* 2^(k - 2) */
     return sft_exp_poly_f32(r) * s * 2.0f;
 }

@@ -33,23 +33,11 @@ SFT_FN bool SFT_N(isneginf)(SFT_R x) { return x == -(SFT_R)SFT_INF_F64; }
 SFT_FN bool SFT_N(signbit)(SFT_R x) { return SFT_M(copysign)(SFT_C(1.0), x) < 0; }
 
 /* Propagate NaN from either side. */
-SFT_FN SFT_R SFT_N(maximum)(SFT_R a, SFT_R b) {
-    SFT_R m = a > b ? a : b;
-    return a != a ? a : m;
-}
-SFT_FN SFT_R SFT_N(minimum)(SFT_R a, SFT_R b) {
-    SFT_R m = a < b ? a : b;
-    return a != a ? a : m;
-}
+SFT_FN SFT_R SFT_N(maximum)(SFT_R a, SFT_R b) { return (a > b) | (a != a) ? a : b; }
+SFT_FN SFT_R SFT_N(minimum)(SFT_R a, SFT_R b) { return (a < b) | (a != a) ? a : b; }
 /* Ignore NaN on one side. */
-SFT_FN SFT_R SFT_N(fmax)(SFT_R a, SFT_R b) {
-    SFT_R m = a > b ? a : b;
-    return b != b ? a : m;
-}
-SFT_FN SFT_R SFT_N(fmin)(SFT_R a, SFT_R b) {
-    SFT_R m = a < b ? a : b;
-    return b != b ? a : m;
-}
+SFT_FN SFT_R SFT_N(fmax)(SFT_R a, SFT_R b) { return (a > b) | (b != b) ? a : b; }
+SFT_FN SFT_R SFT_N(fmin)(SFT_R a, SFT_R b) { return (a < b) | (b != b) ? a : b; }
 /* min(max(x, lo), hi): hi where lo > hi; NaN in x or a bound propagates. */
 SFT_FN SFT_R SFT_N(clamp)(SFT_R x, SFT_R lo, SFT_R hi) {
     return SFT_N(minimum)(SFT_N(maximum)(x, lo), hi);
@@ -109,13 +97,13 @@ SFT_FN SFT_R SFT_N(xlog1py)(SFT_R x, SFT_R y) {
 SFT_FN SFT_R SFT_N(logaddexp)(SFT_R a, SFT_R b) {
     SFT_R m = SFT_N(maximum)(a, b);
     SFT_R d = SFT_M(fabs)(a - b);
-    SFT_R r = m + SFT_N(log1p)(SFT_N(exp)(-d));
+    SFT_R r = m + SFT_N(log1p_unit)(SFT_N(exp_down)(-d));
     return a == b && SFT_M(fabs)(a) == (SFT_R)SFT_INF_F64 ? a : r;
 }
 SFT_FN SFT_R SFT_N(logaddexp2)(SFT_R a, SFT_R b) {
     SFT_R m = SFT_N(maximum)(a, b);
     SFT_R d = SFT_M(fabs)(a - b);
-    SFT_R r = m + SFT_N(log1p)(SFT_N(exp2)(-d)) * SFT_C(1.4426950408889634);
+    SFT_R r = m + SFT_N(log1p_unit)(SFT_N(exp2)(-d)) * SFT_C(1.4426950408889634);
     return a == b && SFT_M(fabs)(a) == (SFT_R)SFT_INF_F64 ? a : r;
 }
 /* Without eps: pass a negative one. With it x is first clamped to [eps, 1 - eps]. */
@@ -129,7 +117,10 @@ SFT_FN SFT_R SFT_N(logit)(SFT_R x, SFT_R eps) {
 
 /* Activations. <fn>_grad is the derivative at x. */
 SFT_FN SFT_R SFT_N(relu)(SFT_R x) { return x < 0 ? SFT_C(0.0) : x; }
-SFT_FN SFT_R SFT_N(relu6)(SFT_R x) { return SFT_N(clamp)(x, SFT_C(0.0), SFT_C(6.0)); }
+SFT_FN SFT_R SFT_N(relu6)(SFT_R x) {
+    SFT_R y = x < 0 ? SFT_C(0.0) : x;
+    return x > SFT_C(6.0) ? SFT_C(6.0) : y;
+}
 SFT_FN SFT_R SFT_N(leaky_relu)(SFT_R x, SFT_R slope) { return x > 0 ? x : x * slope; }
 SFT_FN SFT_R SFT_N(threshold)(SFT_R x, SFT_R threshold, SFT_R value) {
     return x <= threshold ? value : x;
@@ -142,7 +133,7 @@ SFT_FN SFT_R SFT_N(hardsigmoid)(SFT_R x) { return SFT_N(relu6)(x + SFT_C(3.0)) /
 SFT_FN SFT_R SFT_N(hardsigmoid_grad)(SFT_R x) {
     return (x > SFT_C(-3.0)) & (x < SFT_C(3.0)) ? (SFT_R)(1.0 / 6.0) : SFT_C(0.0);
 }
-SFT_FN SFT_R SFT_N(hardswish)(SFT_R x) { return x * SFT_N(relu6)(x + SFT_C(3.0)) / SFT_C(6.0); }
+SFT_FN SFT_R SFT_N(hardswish)(SFT_R x) { return x * SFT_N(hardsigmoid)(x); }
 /* At the corners as PyTorch: 0 up to and at -3, 1 from 3 on. */
 SFT_FN SFT_R SFT_N(hardswish_grad)(SFT_R x) {
     SFT_R mid = x / SFT_C(3.0) + SFT_C(0.5);
@@ -180,31 +171,33 @@ SFT_FN SFT_R SFT_N(celu_grad)(SFT_R x, SFT_R alpha) {
 
 /* The power of e is never above 1, so nothing overflows and the small side keeps its digits. */
 SFT_FN SFT_R SFT_N(sigmoid)(SFT_R x) {
-    SFT_R e = SFT_N(exp)(-SFT_M(fabs)(x));
+    SFT_R e = SFT_N(exp_down)(-SFT_M(fabs)(x));
     SFT_R num = x < 0 ? e : SFT_C(1.0);
     return num / (SFT_C(1.0) + e);
 }
 SFT_FN SFT_R SFT_N(sigmoid_grad)(SFT_R x) {
-    SFT_R e = SFT_N(exp)(-SFT_M(fabs)(x));
+    SFT_R e = SFT_N(exp_down)(-SFT_M(fabs)(x));
     SFT_R d = SFT_C(1.0) + e;
     return e / (d * d);
 }
 /* NaN for -inf, as PyTorch's x / (1 + exp(-x)). */
-SFT_FN SFT_R SFT_N(silu)(SFT_R x) { return x * SFT_N(sigmoid)(x); }
+SFT_FN SFT_R SFT_N(silu)(SFT_R x) {
+    SFT_R e = SFT_N(exp_down)(-SFT_M(fabs)(x));
+    SFT_R down = x * e;
+    return (x < 0 ? down : x) / (SFT_C(1.0) + e);
+}
 SFT_FN SFT_R SFT_N(silu_grad)(SFT_R x) {
     SFT_R s = SFT_N(sigmoid)(x);
     return s * (SFT_C(1.0) + x * (SFT_C(1.0) - s));
 }
 SFT_FN SFT_R SFT_N(logsigmoid)(SFT_R x) {
     SFT_R low = x < 0 ? x : SFT_C(0.0);
-    low = x != x ? x : low;
-    return low - SFT_N(log1p)(SFT_N(exp)(-SFT_M(fabs)(x)));
+    return low - SFT_N(log1p_unit)(SFT_N(exp_down)(-SFT_M(fabs)(x)));
 }
 SFT_FN SFT_R SFT_N(softplus)(SFT_R x, SFT_R beta, SFT_R threshold) {
     SFT_R z = x * beta;
     SFT_R up = z > 0 ? z : SFT_C(0.0);
-    up = z != z ? z : up;
-    SFT_R y = (up + SFT_N(log1p)(SFT_N(exp)(-SFT_M(fabs)(z)))) / beta;
+    SFT_R y = (up + SFT_N(log1p_unit)(SFT_N(exp_down)(-SFT_M(fabs)(z)))) / beta;
     return z > threshold ? x : y;
 }
 SFT_FN SFT_R SFT_N(softplus_grad)(SFT_R x, SFT_R beta, SFT_R threshold) {
@@ -212,20 +205,19 @@ SFT_FN SFT_R SFT_N(softplus_grad)(SFT_R x, SFT_R beta, SFT_R threshold) {
     SFT_R s = SFT_N(sigmoid)(z);
     return z > threshold ? SFT_C(1.0) : s;
 }
-/* x * tanh(log(1 + exp(x))); with e = exp(-|x|) the tanh is a quotient of polynomials in e. */
+/* x * tanh(log(1 + exp(x))). With n = exp(x) the tanh is n (n + 2) / (n (n + 2) + 2), which is 1 to
+ * the last digit from n = exp(20) on. */
 SFT_FN SFT_R SFT_N(mish)(SFT_R x) {
-    SFT_R e = SFT_N(exp)(-SFT_M(fabs)(x));
-    SFT_R num = x < 0 ? e * (e + SFT_C(2.0)) : SFT_C(1.0) + SFT_C(2.0) * e;
-    SFT_R den = x < 0 ? num + SFT_C(2.0) : num + SFT_C(2.0) * e * e;
-    return x * (num / den);
+    SFT_R n = SFT_N(exp)(x > SFT_C(20.0) ? SFT_C(20.0) : x);
+    SFT_R num = n * (n + SFT_C(2.0));
+    return x * (num / (num + SFT_C(2.0)));
 }
 SFT_FN SFT_R SFT_N(mish_grad)(SFT_R x) {
-    SFT_R e = SFT_N(exp)(-SFT_M(fabs)(x));
-    SFT_R num = x < 0 ? e * (e + SFT_C(2.0)) : SFT_C(1.0) + SFT_C(2.0) * e;
-    SFT_R den = x < 0 ? num + SFT_C(2.0) : num + SFT_C(2.0) * e * e;
-    SFT_R t = num / den;
-    SFT_R s = (x < 0 ? e : SFT_C(1.0)) / (SFT_C(1.0) + e);
-    return t + x * s * (SFT_C(1.0) - t * t);
+    SFT_R y = x > SFT_C(20.0) ? SFT_C(20.0) : x;
+    SFT_R n = SFT_N(exp)(y);
+    SFT_R num = n * (n + SFT_C(2.0));
+    SFT_R inv = SFT_C(1.0) / (num + SFT_C(2.0));
+    return inv * (num + SFT_C(4.0) * inv * (y * (n * (n + SFT_C(1.0)))));
 }
 /* The tanh form of gelu: 0.5 (1 + tanh(u)) is the sigmoid of 2u, which keeps the small side. */
 SFT_FN SFT_R SFT_N(gelu_tanh)(SFT_R x) {
@@ -233,8 +225,10 @@ SFT_FN SFT_R SFT_N(gelu_tanh)(SFT_R x) {
     return x * SFT_N(sigmoid)(u);
 }
 SFT_FN SFT_R SFT_N(gelu_tanh_grad)(SFT_R x) {
-    SFT_R x2 = x * x;
-    SFT_R s = SFT_N(sigmoid)(x * (SFT_C(1.5957691216057308) + SFT_C(0.07135481282553455) * x2));
+    SFT_R y = x > SFT_C(20.0) ? SFT_C(20.0) : x; /* 1 and 0 from here on */
+    y = x < SFT_C(-20.0) ? SFT_C(-20.0) : y;
+    SFT_R x2 = y * y;
+    SFT_R s = SFT_N(sigmoid)(y * (SFT_C(1.5957691216057308) + SFT_C(0.07135481282553455) * x2));
     SFT_R du = SFT_C(1.5957691216057308) + SFT_C(0.21406443847660365) * x2;
-    return s + x * du * (s * (SFT_C(1.0) - s));
+    return s + y * du * (s * (SFT_C(1.0) - s));
 }

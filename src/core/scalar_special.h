@@ -5,35 +5,33 @@
 SFT_FN double sft_erf_f64(double x) { return erf(x); }
 SFT_FN double sft_erfc_f64(double x) { return erfc(x); }
 
-/* exp(-a^2) for a >= 0, a^2's rounding error taken in: where the square is large, its last place is
- * many last places of the result. */
+/* exp(-scale a^2), scale a power of 2, a^2's rounding error taken in: where the square is large,
+ * its last place is many last places of the result. */
 SFT_FN float sft_exp_minus_square_f32(float a, float scale) {
     float b = a * scale, s = b * a;
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__CUDACC__)
     float err = __builtin_fmaf(b, a, -s);
 #else
-    float h = sft_frombits_f32(sft_bits_f32(a) & 0xfffff000u);
-    float hs = h * scale;
-    float err = (hs * h - s) + (a - h) * scale * (a + h);
+    float h = sft_frombits_f32(sft_bits_f32(a) & 0xfffff000u), l = a - h;
+    float err = (h * h * scale - s) + l * scale * (a + h);
 #endif
     uint32_t bits;
-    float r = sft_exp_reduce_f32(-s, -err, &bits);
-    return sft_scale_f32(sft_exp_poly_f32(r), sft_round_exponent_f32(bits));
+    float r = sft_exp_reduce_f32(-s, &bits) - err;
+    return sft_exp_scale_f32(sft_exp_poly_f32(r), bits);
 }
 
-/* erfc(a) exp(a^2) for 0 <= a <= 10.2, as a polynomial in t = 1 / (1 + 0.3 a) without its constant
- */
-SFT_FN float sft_erfcx_of_f32(float t) {
-    float p = -0x1.094de2p-3f;
-    p = sft_madd_f32(p, t, 0x1.f1535p-2f);
-    p = sft_madd_f32(p, t, -0x1.0668b4p-1f);
-    p = sft_madd_f32(p, t, 0x1.18966p-1f);
-    p = sft_madd_f32(p, t, -0x1.84a4c8p-4f);
-    p = sft_madd_f32(p, t, 0x1.b865f2p-3f);
-    p = sft_madd_f32(p, t, 0x1.2fbb38p-3f);
-    p = sft_madd_f32(p, t, 0x1.5da2cp-3f);
-    p = sft_madd_f32(p, t, 0x1.5a7f0cp-3f);
-    return p * t;
+/* erfc(a) exp(a^2) (a + 3) for 0 <= a <= 10.2, in u = (a - 3) / (a + 3). */
+SFT_FN float sft_erfcx_poly_f32(float u) {
+    float p = -0x1.3846a0p-12f;
+    p = sft_madd_f32(p, u, -0x1.c96c76p-12f);
+    p = sft_madd_f32(p, u, 0x1.938e0ap-9f);
+    p = sft_madd_f32(p, u, -0x1.4a0124p-10f);
+    p = sft_madd_f32(p, u, -0x1.b7d774p-6f);
+    p = sft_madd_f32(p, u, 0x1.e99f10p-4f);
+    p = sft_madd_f32(p, u, -0x1.3dea76p-2f);
+    p = sft_madd_f32(p, u, 0x1.2e3254p-1f);
+    p = sft_madd_f32(p, u, -0x1.c44c4ap-1f);
+    return sft_madd_f32(p, u, 0x1.12f21ep+0f);
 }
 
 SFT_FN float sft_erf_f32(float x) {
@@ -62,30 +60,36 @@ SFT_FN float sft_erf_f32(float x) {
 SFT_FN float sft_erfc_f32(float x) {
     float a = fabsf(x);
     a = a > 10.2f ? 10.2f : a;
+    float t = 1.0f / (a + 3.0f);
     float e = sft_exp_minus_square_f32(a, 1.0f);
-    float r = e * sft_erfcx_of_f32(1.0f / sft_madd_f32(a, 0.3f, 1.0f));
+    float r = e * (t * sft_erfcx_poly_f32(sft_madd_f32(t, -6.0f, 1.0f)));
     return x < 0.0f ? 2.0f - r : r;
 }
 
-/* Phi(x), the normal distribution function; *pdf is its derivative. Each side is computed from the
- * small one, so nothing cancels. */
-SFT_FN float sft_normal_f32(float x, float *pdf) {
-    float a = fabsf(x);
-    a = a > 14.4f ? 14.4f : a;
+/* Phi(-a), the normal distribution's left tail, for 0 <= a <= 14.4; *pdf is the density at a. */
+SFT_FN float sft_normal_tail_f32(float a, float *pdf) {
+    float t = 1.0f / sft_madd_f32(a, 0x1.6a09e6p-1f, 3.0f);
     float e = sft_exp_minus_square_f32(a, 0.5f);
     *pdf = e * 0x1.988454p-2f;
-    float r = 0.5f * e * sft_erfcx_of_f32(1.0f / sft_madd_f32(a, 0x1.b27246p-3f, 1.0f));
-    return x > 0.0f ? 1.0f - r : r;
+    return e * (t * (0.5f * sft_erfcx_poly_f32(sft_madd_f32(t, -6.0f, 1.0f))));
 }
 
-/* x Phi(x). NaN at -inf, as PyTorch. */
+/* x Phi(x). Each side is computed from the small tail, so nothing cancels. NaN at -inf, as PyTorch.
+ */
 SFT_FN float sft_gelu_f32(float x) {
-    float pdf;
-    return x * sft_normal_f32(x, &pdf);
+    float a = fabsf(x), pdf;
+    a = a > 14.4f ? 14.4f : a;
+    float tail = sft_normal_tail_f32(a, &pdf);
+    float rest = 1.0f - tail;
+    return x * (x > 0.0f ? rest : tail);
 }
+/* Phi(x) + x phi(x): v at -a, 1 - v at a. */
 SFT_FN float sft_gelu_grad_f32(float x) {
-    float pdf, cdf = sft_normal_f32(x, &pdf);
-    return sft_madd_f32(x, pdf, cdf);
+    float a = fabsf(x), pdf;
+    a = a > 14.4f ? 14.4f : a;
+    float tail = sft_normal_tail_f32(a, &pdf);
+    float v = sft_madd_f32(-a, pdf, tail), rest = 1.0f - v;
+    return x > 0.0f ? rest : v;
 }
 SFT_FN double sft_gelu_f64(double x) { return x * (0.5 * erfc(-x * 0.70710678118654752440)); }
 SFT_FN double sft_gelu_grad_f64(double x) {
