@@ -28,6 +28,13 @@ SFT_LIBM2(hypot)
 SFT_LIBM2(fmod)
 SFT_LIBM2(nextafter)
 
+/* min(a, top) for a >= 0, both as bits: one instruction, and no constant for the compiler to follow
+ * on a path of its own. NaN gives top: only where the result does not hang on it. */
+SFT_FN float sft_cap_f32(float a, float top) {
+    uint32_t u = sft_bits_f32(a), t = sft_bits_f32(top);
+    return sft_frombits_f32(u < t ? u : t);
+}
+
 /* ---- exp --------------------------------------------------------------------------------------
  * exp(x) = 2^k exp(r) with |r| <= ln(2) / 2. k is found by adding 1.5 * 2^23, whose low bits then
  * hold the rounded integer; `bits` is that sum. What a cast would do, it does without leaving the
@@ -134,15 +141,16 @@ SFT_FN float sft_log_split_f32(float x, float *k) {
 }
 
 SFT_FN float sft_log_tail_f32(float f) {
-    float p = -0x1.389c14p-4f;
-    p = sft_madd_f32(p, f, 0x1.055afcp-3f);
-    p = sft_madd_f32(p, f, -0x1.0d876p-3f);
-    p = sft_madd_f32(p, f, 0x1.22d96ap-3f);
-    p = sft_madd_f32(p, f, -0x1.547214p-3f);
-    p = sft_madd_f32(p, f, 0x1.99a01ep-3f);
-    p = sft_madd_f32(p, f, -0x1.000228p-2f);
-    p = sft_madd_f32(p, f, 0x1.555554p-2f);
+    /* even and odd powers apart: two short chains of multiply-adds instead of a long one */
     float f2 = f * f;
+    float q = -0x1.389c14p-4f, p = 0x1.055afcp-3f;
+    q = sft_madd_f32(q, f2, -0x1.0d876p-3f);
+    p = sft_madd_f32(p, f2, 0x1.22d96ap-3f);
+    q = sft_madd_f32(q, f2, -0x1.547214p-3f);
+    p = sft_madd_f32(p, f2, 0x1.99a01ep-3f);
+    q = sft_madd_f32(q, f2, -0x1.000228p-2f);
+    p = sft_madd_f32(p, f2, 0x1.555554p-2f);
+    p = sft_madd_f32(q, f, p);
     return sft_madd_f32(f2, -0.5f, f2 * f * p);
 }
 
@@ -213,7 +221,7 @@ SFT_FN double sft_log1p_unit_f64(double x) { return log1p(x); }
 
 SFT_FN float sft_tanh_f32(float x) {
     float a = fabsf(x);
-    float b = a > 9.1f ? 9.1f : a; /* tanh rounds to 1 */
+    float b = sft_cap_f32(a, 9.1f); /* tanh rounds to 1 */
     float large = 1.0f - 2.0f / (sft_exp_mid_f32(b + b) + 1.0f);
     float z = x * x;
     /* (tanh(x) - x) / x^3 on |x| <= 0.6 */

@@ -224,11 +224,15 @@ SFT_FN SFT_R SFT_N(gelu_tanh)(SFT_R x) {
     SFT_R u = x * (SFT_C(1.5957691216057308) + SFT_C(0.07135481282553455) * x * x);
     return x * SFT_N(sigmoid)(u);
 }
+/* v at -a and 1 - v at a; from 20 on 1 and 0. */
 SFT_FN SFT_R SFT_N(gelu_tanh_grad)(SFT_R x) {
-    SFT_R y = x > SFT_C(20.0) ? SFT_C(20.0) : x; /* 1 and 0 from here on */
-    y = x < SFT_C(-20.0) ? SFT_C(-20.0) : y;
-    SFT_R x2 = y * y;
-    SFT_R s = SFT_N(sigmoid)(y * (SFT_C(1.5957691216057308) + SFT_C(0.07135481282553455) * x2));
-    SFT_R du = SFT_C(1.5957691216057308) + SFT_C(0.21406443847660365) * x2;
-    return s + y * du * (s * (SFT_C(1.0) - s));
+    SFT_R a = SFT_M(fabs)(x);
+    a = a > SFT_C(20.0) ? SFT_C(20.0) : a;
+    SFT_R a2 = a * a;
+    SFT_R u = a * (SFT_C(1.5957691216057308) + SFT_C(0.07135481282553455) * a2);
+    SFT_R slope = a * (SFT_C(1.5957691216057308) + SFT_C(0.21406443847660365) * a2);
+    SFT_R e = SFT_N(exp_down)(-u), inv = SFT_C(1.0) / (SFT_C(1.0) + e);
+    SFT_R v = e * inv * (SFT_C(1.0) - slope * inv);
+    SFT_R rest = SFT_C(1.0) - v;
+    return x > 0 ? rest : v;
 }

@@ -20,23 +20,45 @@ SFT_FN float sft_exp_minus_square_f32(float a, float scale) {
     return sft_exp_scale_f32(sft_exp_poly_f32(r), bits);
 }
 
+/* (a - 3) / (a + 3), given t = 1 / (a + 3). One step on the exact remainder: the rounding of a + 3
+ * would be felt threefold. */
+SFT_FN float sft_erfcx_variable_f32(float a, float t) {
+    float u = (a - 3.0f) * t;
+#if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__CUDACC__)
+    float rest = __builtin_fmaf(u + 1.0f, -3.0f, a);
+    u = __builtin_fmaf(__builtin_fmaf(-a, u, rest), t, u);
+#endif
+    return u;
+}
+
 /* erfc(a) exp(a^2) (a + 3) for 0 <= a <= 10.2, in u = (a - 3) / (a + 3). */
 SFT_FN float sft_erfcx_poly_f32(float u) {
-    float p = -0x1.3846a0p-12f;
-    p = sft_madd_f32(p, u, -0x1.c96c76p-12f);
-    p = sft_madd_f32(p, u, 0x1.938e0ap-9f);
-    p = sft_madd_f32(p, u, -0x1.4a0124p-10f);
-    p = sft_madd_f32(p, u, -0x1.b7d774p-6f);
-    p = sft_madd_f32(p, u, 0x1.e99f10p-4f);
-    p = sft_madd_f32(p, u, -0x1.3dea76p-2f);
-    p = sft_madd_f32(p, u, 0x1.2e3254p-1f);
-    p = sft_madd_f32(p, u, -0x1.c44c4ap-1f);
-    return sft_madd_f32(p, u, 0x1.12f21ep+0f);
+    float u2 = u * u; /* even and odd powers apart: two short chains instead of a long one */
+    float q = -0x1.3846a0p-12f, p = -0x1.c96c76p-12f;
+    q = sft_madd_f32(q, u2, 0x1.938e0ap-9f);
+    p = sft_madd_f32(p, u2, -0x1.4a0124p-10f);
+    q = sft_madd_f32(q, u2, -0x1.b7d774p-6f);
+    p = sft_madd_f32(p, u2, 0x1.e99f10p-4f);
+    q = sft_madd_f32(q, u2, -0x1.3dea76p-2f);
+    p = sft_madd_f32(p, u2, 0x1.2e3254p-1f);
+    q = sft_madd_f32(q, u2, -0x1.c44c4ap-1f);
+    p = sft_madd_f32(p, u2, 0x1.12f21ep+0f);
+    return sft_madd_f32(q, u, p);
+}
+
+/* erf(x) / x - 1 on |x| <= 0.9, z = x^2. */
+SFT_FN float sft_erf_poly_f32(float z) {
+    float q = -0x1.17bed2p-11f;
+    q = sft_madd_f32(q, z, 0x1.3e8c8ep-8f);
+    q = sft_madd_f32(q, z, -0x1.b502a2p-6f);
+    q = sft_madd_f32(q, z, 0x1.cdfe2ep-4f);
+    q = sft_madd_f32(q, z, -0x1.81263p-2f);
+    return sft_madd_f32(q, z, 0x1.06eba6p-3f);
 }
 
 SFT_FN float sft_erf_f32(float x) {
-    float a = fabsf(x), z = x * x;
-    float b = a > 4.0f ? 4.0f : a; /* erf rounds to 1 */
+    float a = fabsf(x);
+    float b = sft_cap_f32(a, 4.0f); /* erf rounds to 1 */
     /* log(erfc(a)) on [0.9, 4] */
     float p = 0x1.9fea1ep-13f;
     p = sft_madd_f32(p, b, -0x1.91ee56p-9f);
@@ -46,50 +68,44 @@ SFT_FN float sft_erf_f32(float x) {
     p = sft_madd_f32(p, b, -0x1.20b7aap+0f);
     p = sft_madd_f32(p, b, -0x1.5a6f44p-13f);
     float large = 1.0f - sft_exp_mid_f32(p);
-    /* erf(x) / x - 1 on |x| <= 0.9 */
-    float q = -0x1.17bed2p-11f;
-    q = sft_madd_f32(q, z, 0x1.3e8c8ep-8f);
-    q = sft_madd_f32(q, z, -0x1.b502a2p-6f);
-    q = sft_madd_f32(q, z, 0x1.cdfe2ep-4f);
-    q = sft_madd_f32(q, z, -0x1.81263p-2f);
-    q = sft_madd_f32(q, z, 0x1.06eba6p-3f);
-    float small = sft_madd_f32(q, a, a);
+    float small = sft_madd_f32(sft_erf_poly_f32(x * x), a, a);
     return copysignf(a > 0.9f ? large : small, x);
 }
 
 SFT_FN float sft_erfc_f32(float x) {
-    float a = fabsf(x);
-    a = a > 10.2f ? 10.2f : a;
+    float a = sft_cap_f32(fabsf(x), 10.2f);
     float t = 1.0f / (a + 3.0f);
     float e = sft_exp_minus_square_f32(a, 1.0f);
-    float r = e * (t * sft_erfcx_poly_f32(sft_madd_f32(t, -6.0f, 1.0f)));
-    return x < 0.0f ? 2.0f - r : r;
+    float r = e * (t * sft_erfcx_poly_f32(sft_erfcx_variable_f32(a, t)));
+    float left = 2.0f - r;
+    float small = 1.0f - sft_madd_f32(sft_erf_poly_f32(x * x), x, x);
+    r = x < 0.0f ? left : r;
+    return fabsf(x) > 0.5f ? r : small; /* NaN too */
 }
 
 /* Phi(-a), the normal distribution's left tail, for 0 <= a <= 14.4; *pdf is the density at a. */
 SFT_FN float sft_normal_tail_f32(float a, float *pdf) {
-    float t = 1.0f / sft_madd_f32(a, 0x1.6a09e6p-1f, 3.0f);
+    float b = a * 0x1.6a09e6p-1f, t = 1.0f / (b + 3.0f);
     float e = sft_exp_minus_square_f32(a, 0.5f);
     *pdf = e * 0x1.988454p-2f;
-    return e * (t * (0.5f * sft_erfcx_poly_f32(sft_madd_f32(t, -6.0f, 1.0f))));
+    return e * 0.5f * (t * sft_erfcx_poly_f32(sft_erfcx_variable_f32(b, t)));
 }
 
 /* x Phi(x). Each side is computed from the small tail, so nothing cancels. NaN at -inf, as PyTorch.
  */
 SFT_FN float sft_gelu_f32(float x) {
-    float a = fabsf(x), pdf;
-    a = a > 14.4f ? 14.4f : a;
+    float a = sft_cap_f32(fabsf(x), 14.4f), pdf;
     float tail = sft_normal_tail_f32(a, &pdf);
     float rest = 1.0f - tail;
     return x * (x > 0.0f ? rest : tail);
 }
 /* Phi(x) + x phi(x): v at -a, 1 - v at a. */
 SFT_FN float sft_gelu_grad_f32(float x) {
-    float a = fabsf(x), pdf;
-    a = a > 14.4f ? 14.4f : a;
+    float a = sft_cap_f32(fabsf(x), 14.4f), pdf;
     float tail = sft_normal_tail_f32(a, &pdf);
     float v = sft_madd_f32(-a, pdf, tail), rest = 1.0f - v;
-    return x > 0.0f ? rest : v;
+    v = x > 0.0f ? rest : v;
+    return x == x ? v : x;
 }
 SFT_FN double sft_gelu_f64(double x) { return x * (0.5 * erfc(-x * 0.70710678118654752440)); }
 SFT_FN double sft_gelu_grad_f64(double x) {

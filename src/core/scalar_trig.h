@@ -111,25 +111,26 @@ SFT_FN float sft_acos_f32(float x) {
     float half = (1.0f - a) * 0.5f;
     float z = outer ? half : a * a;
     float y = sft_asin_poly_f32(outer ? sqrtf(half) : a, z);
-    float twice = y + y;
-    float left = 2.0f * SFT_HALF_PI_F32 - (twice - 2.0f * SFT_HALF_PI_LOW_F32);
-    float far = x > 0.0f ? twice : left;
-    float near = SFT_HALF_PI_F32 - (copysignf(y, x) - SFT_HALF_PI_LOW_F32);
+    float s = copysignf(y, x);
+    float pi = x < 0.0f ? 2.0f * SFT_HALF_PI_F32 : 0.0f;
+    float pi_low = x < 0.0f ? 2.0f * SFT_HALF_PI_LOW_F32 : 0.0f;
+    float far = pi + (2.0f * s + pi_low);
+    float near = SFT_HALF_PI_F32 - (s - SFT_HALF_PI_LOW_F32);
     return outer ? far : near;
 }
 
 /* atan(t) on 0 <= t <= 1 */
 SFT_FN float sft_atan_poly_f32(float t) {
-    float z = t * t;
-    float p = -0x1.cc8aacp-10f;
-    p = sft_madd_f32(p, z, 0x1.615f8p-7f);
-    p = sft_madd_f32(p, z, -0x1.fbd174p-6f);
-    p = sft_madd_f32(p, z, 0x1.d9bb7cp-5f);
-    p = sft_madd_f32(p, z, -0x1.580228p-4f);
-    p = sft_madd_f32(p, z, 0x1.c08ffep-4f);
-    p = sft_madd_f32(p, z, -0x1.242118p-3f);
-    p = sft_madd_f32(p, z, 0x1.9991ecp-3f);
-    p = sft_madd_f32(p, z, -0x1.55553ep-2f);
+    float z = t * t, w = z * z; /* even and odd powers of z apart */
+    float p = -0x1.cc8aacp-10f, q = 0x1.615f8p-7f;
+    p = sft_madd_f32(p, w, -0x1.fbd174p-6f);
+    q = sft_madd_f32(q, w, 0x1.d9bb7cp-5f);
+    p = sft_madd_f32(p, w, -0x1.580228p-4f);
+    q = sft_madd_f32(q, w, 0x1.c08ffep-4f);
+    p = sft_madd_f32(p, w, -0x1.242118p-3f);
+    q = sft_madd_f32(q, w, 0x1.9991ecp-3f);
+    p = sft_madd_f32(p, w, -0x1.55553ep-2f);
+    p = sft_madd_f32(q, z, p);
     return sft_madd_f32(p * z, t, t);
 }
 
