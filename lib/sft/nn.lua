@@ -15,7 +15,7 @@ local nn = {
 
 for _, part in ipairs {"linear", "conv", "norm", "sparse", "dropout", "activation", "pooling", "loss",
   "container", "attention"} do
-  for name, class in next, require("sft.nn." .. part) do nn[name] = class end
+  for name, class in next, (require("sft.nn." .. part)) do nn[name] = class end
 end
 
 nn.utils = require "sft.nn.utils"

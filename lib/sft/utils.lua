@@ -4,4 +4,5 @@ return {
   progress = require "sft.progress",
   ordered = require "sft.ordered",
   json = require "sft.json",
+  options = require "sft.options",
 }

@@ -221,7 +221,7 @@ end
 
 make_class(Module, "Module", nil)
 
-function Module:init() end 
+function Module:init() end
 
 function Module:forward()
   fail("%s has no forward method: define function %s:forward(x)", class_name(self), class_name(self))
