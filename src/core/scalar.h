@@ -5,6 +5,7 @@
  * call nothing that has no vector form. Names: sft_<fn>_f32 / _f64 / _i64.
  *
  * This file holds what every type needs (bits, multiply-add) and pulls in the rest:
+ *   scalar_double.h   exp and log in double
  *   scalar_math.h     exp, log, hyperbolics, powers, remainders
  *   scalar_trig.h     sin to atan2
  *   scalar_special.h  erf, the gamma family, and functions built on them
@@ -75,6 +76,7 @@ SFT_FN double sft_madd_f64(double a, double b, double c) {
 #endif
 }
 
+#include "scalar_double.h"
 #include "scalar_math.h"
 #include "scalar_trig.h"
 #include "scalar_special.h"

@@ -2,7 +2,8 @@
  *
  * The float32 functions are branch-free so that loops of them vectorise. Polynomials are minimax
  * fits made for this file; each comment gives the interval. Where a double has the digits that a
- * float needs (pow, fmod, hypot), the arithmetic is double. The float64 functions are libm's. */
+ * float needs (pow, fmod, hypot), the arithmetic is double. The float64 functions are libm's but
+ * for those of scalar_double.h. */
 #ifndef SFT_SCALAR_MATH_H
 #define SFT_SCALAR_MATH_H
 
@@ -10,16 +11,13 @@
     SFT_FN double sft_##fn##_f64(double x) { return fn(x); }
 #define SFT_LIBM2(fn)                                                                              \
     SFT_FN double sft_##fn##_f64(double x, double y) { return fn(x, y); }
-SFT_LIBM1(exp)
 SFT_LIBM1(exp2)
 SFT_LIBM1(expm1)
-SFT_LIBM1(log)
 SFT_LIBM1(log2)
 SFT_LIBM1(log10)
 SFT_LIBM1(log1p)
 SFT_LIBM1(sinh)
 SFT_LIBM1(cosh)
-SFT_LIBM1(tanh)
 SFT_LIBM1(asinh)
 SFT_LIBM1(acosh)
 SFT_LIBM1(atanh)
@@ -90,7 +88,6 @@ SFT_FN float sft_exp_down_f32(float x) {
     float r = sft_exp_reduce_f32(y, &bits);
     return sft_exp_scale_f32(sft_exp_poly_f32(r), bits);
 }
-SFT_FN double sft_exp_down_f64(double x) { return sft_exp_f64(x); }
 
 /* exp(x) where the caller knows -87 <= x <= 88: one step of scaling, no clamping. */
 SFT_FN float sft_exp_mid_f32(float x) {
@@ -290,12 +287,8 @@ SFT_FN float sft_atanh_f32(float x) {
 
 /* log2(a) for a float a >= 0, with a relative error near 1e-13; -inf at 0, inf at inf. */
 SFT_FN double sft_log2_of_f32(float a) {
-    uint64_t u = sft_bits_f64((double)a) - 0x3fe6a09e667f3bcdu; /* sqrt(1/2) */
-    double m = sft_frombits_f64((u & 0xfffffffffffffu) + 0x3fe6a09e667f3bcdu);
-    /* the exponent, by way of 2^52's low bits, biased to be positive */
-    double k = sft_frombits_f64(((u + 0x4000000000000000u) >> 52) + 0x4330000000000000u) -
-               (0x1p52 + 1024.0);
-    double s = (m - 1.0) / (m + 1.0), w = s * s;
+    double k, f = sft_log_split_f64((double)a, &k);
+    double s = f / (2.0 + f), w = s * s;
     double p = 0x1.5ceba14d1253ap-2;
     p = sft_madd_f64(p, w, 0x1.a58d583100992p-2);
     p = sft_madd_f64(p, w, 0x1.277780583806ap-1);

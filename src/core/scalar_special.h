@@ -113,9 +113,44 @@ SFT_FN double sft_gelu_grad_f64(double x) {
     return 0.5 * erfc(-x * 0.70710678118654752440) + x * pdf;
 }
 
-/* The gamma functions of libm leave the sign in a global; nobody here reads it. */
-SFT_FN float sft_lgamma_f32(float x) { return lgammaf(x); }
-SFT_FN double sft_lgamma_f64(double x) { return lgamma(x); }
+/* ---- the gamma family -------------------------------------------------------------------------
+ */
+
+/* libm's lgamma leaves the sign in a global, which two threads must not write: hence the _r form.
+ */
+SFT_FN double sft_lgamma_f64(double x) {
+#if defined(__GLIBC__) && (defined(_GNU_SOURCE) || defined(_DEFAULT_SOURCE))
+    int sign;
+    return lgamma_r(x, &sign);
+#else
+    return lgamma(x);
+#endif
+}
+
+/* Stirling's series at w >= 8, where below 8 the argument was raised by 8 and the eight factors are
+ * divided off; left of 0 the reflection. In double, since around 1, 2 and the negative roots the
+ * terms cancel. */
+SFT_FN float sft_lgamma_f32(float x) {
+    double a = fabs((double)x);
+    bool near = a < 8.0;
+    double up = a + 8.0, w = near ? up : a;
+    double product = (a * (a + 1.0)) * ((a + 2.0) * (a + 3.0)) *
+                     (((a + 4.0) * (a + 5.0)) * ((a + 6.0) * (a + 7.0)));
+    product = near ? product : 1.0;
+    double reflected =
+        3.14159265358979323846 * product / (a * fabs(sft_sinpi_poly_f64(a - rint(a))));
+    double inv = 1.0 / w, z = inv * inv;
+    double p = sft_madd_f64(z, 1.0 / 156, -691.0 / 360360);
+    p = sft_madd_f64(p, z, 1.0 / 1188);
+    p = sft_madd_f64(p, z, -1.0 / 1680);
+    p = sft_madd_f64(p, z, 1.0 / 1260);
+    p = sft_madd_f64(p, z, -1.0 / 360);
+    p = sft_madd_f64(p, z, 1.0 / 12);
+    double y = sft_madd_f64(w - 0.5, sft_log_f64(w), 0.91893853320467274178 - w) + p * inv;
+    y -= sft_log_f64(x < 0.0f ? reflected : product);
+    y = x < 0.0f ? -y : y;
+    return a == SFT_INF_F64 ? SFT_INF_F32 : (float)y;
+}
 
 /* Reflection left of 0, recurrence up to 10, then the asymptotic series. NaN at the negative
  * integers, -inf at 0 and +inf at -0, as PyTorch. */
@@ -123,9 +158,9 @@ SFT_FN double sft_digamma_f64(double x) {
     if (x == 0) return copysign(SFT_INF_F64, -x);
     double shift = 0;
     if (x < 0) {
-        if (x == trunc(x)) return SFT_NAN_F64;
-        double whole, part = modf(x, &whole);
-        shift = -3.14159265358979323846 / tan(3.14159265358979323846 * part);
+        double f = x - rint(x);
+        if (!(f != 0)) return SFT_NAN_F64;
+        shift = -3.14159265358979323846 * sft_cospi_poly_f64(f) / sft_sinpi_poly_f64(f);
         x = 1 - x;
     }
     for (; x < 10; x += 1) shift -= 1 / x;
@@ -137,10 +172,73 @@ SFT_FN double sft_digamma_f64(double x) {
                        z * (1.0 / 240 - z * (1.0 / 132 - z * (691.0 / 32760 - z * (1.0 / 12)))))));
     return shift + log(x) - 0.5 / x - series;
 }
-SFT_FN float sft_digamma_f32(float x) { return (float)sft_digamma_f64((double)x); }
 
-/* Giles' starting value in w = -log(1 - x^2) would do for float; for double start from the
- * logarithmic estimate and take Newton steps on erf or, in the tails, on erfc. */
+/* The same without branches: eight steps of the recurrence, or none, as one quotient n / d. */
+SFT_FN float sft_digamma_f32(float x) {
+    double a = fabs((double)x);
+    bool near = a < 8.0;
+    double up = a + 8.0, w = near ? up : a;
+    double d = a, n = 1.0;
+#define SFT_STEP(i)                                                                                \
+    n = sft_madd_f64(n, a + (i), d);                                                               \
+    d *= a + (i);
+    SFT_STEP(1.0)
+    SFT_STEP(2.0)
+    SFT_STEP(3.0)
+    SFT_STEP(4.0)
+    SFT_STEP(5.0)
+    SFT_STEP(6.0)
+    SFT_STEP(7.0)
+#undef SFT_STEP
+    double steps = n / d, inv = 1.0 / w, z = inv * inv;
+    double p = sft_madd_f64(z, 1.0 / 12, -691.0 / 32760);
+    p = sft_madd_f64(p, z, 1.0 / 132);
+    p = sft_madd_f64(p, z, -1.0 / 240);
+    p = sft_madd_f64(p, z, 1.0 / 252);
+    p = sft_madd_f64(p, z, -1.0 / 120);
+    p = sft_madd_f64(p, z, 1.0 / 12);
+    double y = sft_log_f64(w) - 0.5 * inv - p * z - (near ? steps : 0.0);
+    /* psi(-a) = psi(a) + 1 / a + pi cot(pi a) */
+    double f = a - rint(a);
+    double cot = 3.14159265358979323846 * sft_cospi_poly_f64(f) / sft_sinpi_poly_f64(f);
+    double left = f == 0.0 ? SFT_NAN_F64 : y + 1.0 / a + cot;
+    y = x < 0.0f ? left : y;
+    return x == 0.0f ? copysignf(SFT_INF_F32, -x) : (float)y;
+}
+
+/* ---- erfinv -----------------------------------------------------------------------------------
+ */
+
+/* x times a smooth function of w = -log(1 - x^2), after Giles (2010): a polynomial in w - 2.5 up to
+ * w = 5, in sqrt(w) - 3 beyond. */
+SFT_FN float sft_erfinv_f32(float x) {
+    float w = -sft_log_f32((1.0f - x) * (1.0f + x)); /* inf at 1, NaN beyond */
+    float v = w - 2.5f;
+    float p = -0x1.9d2f5p-30f;
+    p = sft_madd_f32(p, v, 0x1.dc95acp-26f);
+    p = sft_madd_f32(p, v, 0x1.87e8dcp-22f);
+    p = sft_madd_f32(p, v, -0x1.d84a4cp-19f);
+    p = sft_madd_f32(p, v, -0x1.2dd2fep-18f);
+    p = sft_madd_f32(p, v, 0x1.ca5bd4p-13f);
+    p = sft_madd_f32(p, v, -0x1.489ae6p-10f);
+    p = sft_madd_f32(p, v, -0x1.11c974p-8f);
+    p = sft_madd_f32(p, v, 0x1.f91ebap-3f);
+    p = sft_madd_f32(p, v, 0x1.805c5ep+0f);
+    float t = sqrtf(w) - 3.0f;
+    float q = 0x1.8f3a64p-14f;
+    q = sft_madd_f32(q, t, -0x1.31b7d4p-12f);
+    q = sft_madd_f32(q, t, -0x1.c5983cp-16f);
+    q = sft_madd_f32(q, t, 0x1.7f6cd8p-10f);
+    q = sft_madd_f32(q, t, -0x1.d989d2p-9f);
+    q = sft_madd_f32(q, t, 0x1.7543acp-8f);
+    q = sft_madd_f32(q, t, -0x1.f44e8p-8f);
+    q = sft_madd_f32(q, t, 0x1.357858p-7f);
+    q = sft_madd_f32(q, t, 0x1.006dc2p+0f);
+    q = sft_madd_f32(q, t, 0x1.6a9efcp+1f);
+    return x * (w < 5.0f ? p : q);
+}
+
+/* From the logarithmic estimate, Halley's steps on erf or, in the tails, on erfc. */
 SFT_FN double sft_erfinv_f64(double x) {
     double a = fabs(x);
     if (!(a < 1)) return a == 1 ? copysign(SFT_INF_F64, x) : SFT_NAN_F64;
@@ -149,10 +247,9 @@ SFT_FN double sft_erfinv_f64(double x) {
     for (int i = 0; i < 4; i++) {
         double err = a < 0.5 ? erf(y) - a : (1 - a) - erfc(y);
         double step = err / (1.12837916709551257390 * exp(-y * y));
-        y -= step / (1 + y * step); /* Halley: the second derivative is -2y times the first */
+        y -= step / (1 + y * step); /* the second derivative is -2y times the first */
     }
     return copysign(y, x);
 }
-SFT_FN float sft_erfinv_f32(float x) { return (float)sft_erfinv_f64((double)x); }
 
 #endif
