@@ -20,6 +20,7 @@ enum {
     BLOCK_K = 384,             /* a panel of B: 384 x 16 floats fit the first-level cache */
     BLOCK_N = 2048,            /* a block of B stays in the last-level cache */
     BLOCK_A_BYTES = 192 << 10, /* a block of A stays in the second-level cache */
+    IN_PLACE_BYTES = 48 << 10, /* an operand up to this size is not packed */
     TINY_WORK = 128,           /* products m*n*k up to which plain loops win */
     SERIAL_WORK = 400000,      /* m*n*k per task that is worth waking a thread */
     DOTS_ROWS = 8              /* rows of A up to which A @ B^T is done as dot products */
@@ -101,22 +102,24 @@ static void copy_strided(int64_t n, int64_t esize, const char *from, int64_t ste
     }
 }
 
-/* Reading B in place saves packing where few rows use it, or where it is small and its rows do not
- * fall on the same cache sets. */
+/* Reading an operand where it lies saves packing, where few rows or columns of C use it or where
+ * it is small.  Not if its rows all fall on the same sets of the first-level cache. */
+static bool small_spread(const problem *p, int64_t lines, int64_t step) {
+    int64_t bytes = step * p->esize;
+    return lines * bytes <= IN_PLACE_BYTES && bytes % 1024 != 0;
+}
+
 static bool b_in_place(const problem *p, int64_t m) {
     const sft_gemm_args *g = &p->g;
     if (g->b_cs != 1 || g->n < p->kern->nr) return false;
-    if (m <= 2 * p->kern->mr) return true;
-    int64_t row_bytes = g->b_rs * p->esize;
-    return g->k * row_bytes <= (48 << 10) && row_bytes % 2048 != 0;
+    return m <= 4 * p->kern->mr || small_spread(p, g->k, g->b_rs);
 }
 
 static bool a_in_place(const problem *p, int64_t n) {
     const sft_gemm_args *g = &p->g;
-    if (g->a_cs != 1 && g->a_rs != 1) return false;
-    if (n <= 2 * p->kern->nr) return true;
-    int64_t bytes = (g->a_cs == 1 ? g->a_rs * g->m : g->a_cs * g->k) * p->esize;
-    return bytes <= (48 << 10) && (g->a_cs == 1 ? g->a_rs : g->a_cs) * p->esize % 2048 != 0;
+    if (g->a_cs == 1) return n <= 8 * p->kern->nr || small_spread(p, g->m, g->a_rs);
+    if (g->a_rs == 1) return n <= 8 * p->kern->nr || small_spread(p, g->k, g->a_cs);
+    return false;
 }
 
 typedef struct operand {
@@ -154,7 +157,6 @@ static bool run_block(const problem *p, const char *a, const char *b, char *c, c
     int64_t kc = k > BLOCK_K ? round_up(div_up(k, div_up(k, BLOCK_K)), 8) : max64(k, 1);
     int64_t mc = max64(round_up(BLOCK_A_BYTES / (kc * es) - mr + 1, mr), mr);
     if (m > mc) mc = round_up(div_up(m, div_up(m, mc)), mr);
-    if (direct_a) mc = m;
     int64_t nc = min64(n, BLOCK_N);
     char *pack_b = NULL, *pack_a = NULL;
     if (!direct_b || n % nr) {
