@@ -52,10 +52,10 @@ bool sft_edit_pending(void) {
 /* ---- completion ------------------------------------------------------------------------------
  * Names are gathered by a Lua call in protected mode, since metamethods may raise. */
 
-static const char *const keywords[] = {
-    "and",   "break", "do",  "else", "elseif", "end",    "false", "for",  "function", "goto",  "if",
-    "in",    "local", "nil", "not",  "or",     "repeat", "return", "then", "true",     "until", "while",
-    NULL};
+static const char *const keywords[] = {"and",   "break", "do",       "else",  "elseif", "end",
+                                       "false", "for",   "function", "goto",  "if",     "in",
+                                       "local", "nil",   "not",      "or",    "repeat", "return",
+                                       "then",  "true",  "until",    "while", NULL};
 
 static bool name_char(int c) { return isalnum(c) || c == '_'; }
 
@@ -345,9 +345,11 @@ static void open_editor(lua_State *L) {
     ed.set(ed.el, EL_BIND, "^R", "em-inc-search-prev", NULL);
     /* home, end, delete, and words with Ctrl as today's terminals send them */
     static const char *const keys[][2] = {
-        {"\\e[H", "ed-move-to-beg"},   {"\\e[F", "ed-move-to-end"},    {"\\e[1~", "ed-move-to-beg"},
-        {"\\e[4~", "ed-move-to-end"},  {"\\eOH", "ed-move-to-beg"},    {"\\eOF", "ed-move-to-end"},
-        {"\\e[3~", "ed-delete-next-char"}, {"\\e[1;5D", "ed-prev-word"}, {"\\e[1;5C", "em-next-word"}};
+        {"\\e[H", "ed-move-to-beg"},       {"\\e[F", "ed-move-to-end"},
+        {"\\e[1~", "ed-move-to-beg"},      {"\\e[4~", "ed-move-to-end"},
+        {"\\eOH", "ed-move-to-beg"},       {"\\eOF", "ed-move-to-end"},
+        {"\\e[3~", "ed-delete-next-char"}, {"\\e[1;5D", "ed-prev-word"},
+        {"\\e[1;5C", "em-next-word"}};
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++)
         ed.set(ed.el, EL_BIND, keys[i][0], keys[i][1], NULL);
 }

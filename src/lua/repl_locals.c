@@ -85,8 +85,8 @@ static void next_token(scanner *s, const char *from) {
     } else if (isdigit((unsigned char)*p) ||
                (*p == '.' && p + 1 < s->end && isdigit((unsigned char)p[1]))) {
         /* a number: whatever looks like part of it, with the sign of an exponent */
-        while (p < s->end && (name_char(*p) || *p == '.' ||
-                              ((*p == '+' || *p == '-') && strchr("eEpP", p[-1]))))
+        while (p < s->end &&
+               (name_char(*p) || *p == '.' || ((*p == '+' || *p == '-') && strchr("eEpP", p[-1]))))
             p++;
     } else if (name_char(*p)) {
         s->kind = TK_NAME;

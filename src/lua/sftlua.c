@@ -137,7 +137,8 @@ int __wrap_lua_resume(lua_State *L, lua_State *from, int narg, int *nres) {
     return status;
 }
 
-/* ---- running chunks --------------------------------------------------------------------------- */
+/* ---- running chunks ---------------------------------------------------------------------------
+ */
 
 static int message_handler(lua_State *L) {
     const char *msg = lua_tostring(L, 1);
@@ -247,7 +248,8 @@ static options parse_options(char **argv) {
                 if (argv[i] == NULL || argv[i][0] == '-') goto bad;
             }
             break;
-        default: goto bad;
+        default:
+            goto bad;
         }
     }
     o.script = i;
@@ -370,7 +372,8 @@ static int interpreter(lua_State *L) {
     return 1;
 }
 
-/* ---- the process ------------------------------------------------------------------------------ */
+/* ---- the process ------------------------------------------------------------------------------
+ */
 
 /* A standard stream that is closed would give its number to the next file that is opened, and
  * print would write into that file. Reading or writing this stand-in fails, as it should. */
