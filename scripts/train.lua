@@ -123,7 +123,7 @@ end
 local function read_text()
   if not opt.text then return own_text() end
   local ok, text = pcall(sft.data.read_text, opt.text)
-  if not ok then stop("%s", (text:gsub("^.-: ", "", 1))) end
+  if not ok then stop("%s", text.message or text) end
   return text
 end
 
@@ -154,7 +154,7 @@ local saved
 if opt.resume then
   local path = opt.resume == true and opt.checkpoint or opt.resume
   local ok, tree = pcall(sft.load, path)
-  if not ok then stop("can't resume: %s", (tostring(tree):gsub("^[^:]*:%d+: ", ""))) end
+  if not ok then stop("can't resume: %s", tree.message or tree) end
   if type(tree.config) ~= "table" or not tree.step then stop("%s is not a checkpoint of this script", path) end
   saved = tree
   if not opt.given.checkpoint then opt.checkpoint = path end

@@ -41,7 +41,7 @@ end
 
 sft.manual_seed(opt.seed)
 local ok, train, test = pcall(sft.data.mnist, opt.data)
-if not ok then stop((tostring(train):gsub("^[^:]*:%d+: ", ""))) end
+if not ok then stop(tostring(train.message or train)) end
 
 local model = (opt.model == "mlp" and mlp() or cnn()):to(opt.device)
 print(model)

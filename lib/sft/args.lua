@@ -17,23 +17,10 @@ function M.is_library(source)
   return source:sub(1, #library) == library
 end
 
--- "file:line: " of the innermost caller outside of the library, "" when there is none.
-function M.where()
-  local level = 2
-  while true do
-    local info = debug.getinfo(level, "Sl")
-    if not info then return "" end
-    if info.what ~= "C" and info.currentline > 0 and not M.is_library(info.source) then
-      return ("%s:%d: "):format(info.short_src, info.currentline)
-    end
-    level = level + 1
-  end
-end
-
--- Raises an error at the user's line. With one argument the text is taken as it is.
+-- Raises an error object of sft at the user's line. With one argument the text is taken as it is.
 function M.fail(text, ...)
   if select("#", ...) > 0 then text = text:format(...) end
-  error(M.where() .. text, 0)
+  require("sft")._error("argument", text)
 end
 local fail = M.fail
 

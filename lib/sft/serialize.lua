@@ -194,11 +194,7 @@ function M.save(path, tree, options)
     if type(k) ~= "string" or type(v) ~= "string" then fail("save: metadata must be strings by name") end
     metadata[k] = v
   end
-  local ok, e = pcall(sft._safetensors_write, a.path, state.names, state.list, metadata)
-  if not ok then
-    if type(e) ~= "string" then error(e, 0) end
-    fail("%s", (e:gsub("^[^:]*%.lua:%d+: ", "")))
-  end
+  sft._safetensors_write(a.path, state.names, state.list, metadata)
 end
 
 local function locate(map, t, device)
@@ -258,15 +254,7 @@ local load_signature = args.signature("load", "path:str, *, map_location:any?")
 -- ordered dict of its tensors, a second value is the file's metadata.
 function M.load(path, options)
   local a = load_signature(path, options or {})
-  local by_name, names, metadata
-  local ok, e = pcall(function()
-    by_name, names, metadata = sft._safetensors_read(a.path)
-  end)
-  if not ok then
-    if type(e) ~= "string" then error(e, 0) end
-    fail("%s", (e:gsub("^[^:]*%.lua:%d+: ", "")))
-  end
-  metadata = metadata or {}
+  local by_name, names, metadata = sft._safetensors_read(a.path)
   local moved = {}
   local function tensor(name, device)
     if moved[name] == nil then
@@ -284,8 +272,8 @@ function M.load(path, options)
   end
   local good, tree = pcall(function() return decode(json.decode(text), tensor, 1) end)
   if not good then
-    if type(tree) ~= "string" then error(tree, 0) end
-    fail("load: %s: the tree in the file's metadata is damaged: %s", a.path, tree)
+    if sft.is_error(tree) then error(tree, 0) end
+    fail("load: %s: the tree in the file's metadata is damaged: %s", a.path, tostring(tree))
   end
   return tree, metadata
 end

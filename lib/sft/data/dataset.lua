@@ -118,6 +118,13 @@ function TensorDataset:get_batch(indices)
   return table.unpack(out)
 end
 
+-- n rows in a row, from the one at `first`; copies, so that the batch may be written to.
+function TensorDataset:get_range(first, n)
+  local out = {}
+  for k, t in ipairs(self.tensors) do out[k] = t:narrow(1, first, n):clone() end
+  return table.unpack(out)
+end
+
 -- Part of a dataset: the samples with these indices (a list, or a tensor of int64).
 local Subset = M.class("Subset")
 M.Subset = Subset
@@ -137,8 +144,16 @@ function Subset:get(i) return self._get(self.indices[in_range("Subset", i, #self
 
 -- Batches go to the dataset below in one piece where that one can.
 function Subset:get_batch(indices)
+  return self.dataset:get_batch(self:_tensor():index_select(1, indices))
+end
+
+function Subset:get_range(first, n)
+  return self.dataset:get_batch(self:_tensor():narrow(1, first, n))
+end
+
+function Subset:_tensor()
   self._rows = self._rows or sft.tensor(self.indices, {dtype = sft.int64})
-  return self.dataset:get_batch(self._rows:index_select(1, indices))
+  return self._rows
 end
 
 -- Several datasets one after the other.

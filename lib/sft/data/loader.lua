@@ -129,8 +129,13 @@ local function get_sample(get, base, i)
   local sample = table.pack(pcall(get, i))
   if not sample[1] then
     local e = sample[2]
-    if type(e) ~= "string" then error(e, 0) end
-    error(("DataLoader: sample %s of the dataset: %s"):format(tostring(i), e), 0)
+    local prefix = ("DataLoader: sample %s of the dataset: "):format(tostring(i))
+    if sft.is_error(e) then
+      e.message = prefix .. e.message
+    elseif type(e) == "string" then
+      e = prefix .. e
+    end
+    error(e, 0)
   end
   sample = table.pack(table.unpack(sample, 2, sample.n))
   if sample.n == 0 or sample[1] == nil then
@@ -216,10 +221,10 @@ local function tensor_batches(loader)
   return function()
     if at >= n then return nil end
     local len = math.min(size, n - at)
-    local indices = order and order:narrow(1, at + 1, len)
-      or sft.arange(at + 1, at + len + 1, {dtype = sft.int64})
+    local first = at + 1
     at = at + len
-    return pin(loader, source:get_batch(indices))
+    if order then return pin(loader, source:get_batch(order:narrow(1, first, len))) end
+    return pin(loader, source:get_range(first, len))
   end
 end
 

@@ -8,26 +8,18 @@ local dataset = require "sft.data.dataset"
 local fail = args.fail
 local M = {}
 
--- Errors of the engine's readers, at the user's line.
-local function checked(fn, ...)
-  local r = table.pack(pcall(fn, ...))
-  if r[1] then return table.unpack(r, 2, r.n) end
-  if type(r[2]) ~= "string" then error(r[2], 0) end
-  fail("%s", (r[2]:gsub("^[^:]*%.lua:%d+: ", "")))
-end
-
 -- An IDX file, plain or gzipped: a tensor of the type that the file has.
 function M.read_idx(path)
-  return checked(sft.read_idx, path)
+  return sft.read_idx(path)
 end
 
 -- A .npy file: a tensor. Indices in it count from 0 where Python wrote them: add 1.
 function M.read_npy(path)
-  return checked(sft.read_npy, path)
+  return sft.read_npy(path)
 end
 
 function M.write_npy(path, t)
-  return checked(sft.write_npy, path, t)
+  return sft.write_npy(path, t)
 end
 
 -- The whole file as a string.

@@ -748,32 +748,29 @@ end
 -- Calls and their errors -------------------------------------------------------------------------
 
 -- An error on its way out of nested calls gains the path of the module it came from, once. The
--- innermost call notes it, each outer one that knows that module makes the path longer. Values are
--- weak, so that an old error keeps no model alive.
+-- innermost call notes it, each outer one that knows that module makes the path longer. Texts and
+-- sft's own error objects do; other values pass as they are. Weak, so that an old error keeps no
+-- model alive.
 local last = setmetatable({}, {__mode = "v"})
 
--- Runs where the error was raised: takes the position off the text. A position in the library is
--- replaced by the user's line that led there.
+-- Runs where the error was raised: takes the position off a text, to put it in front again later.
 local function on_error(e)
   if type(e) ~= "string" or e == last.full then return e end
-  local where, text, first = nil, e, nil
+  local where, text = "", e
   local level = 2
   while true do
     local info = debug.getinfo(level, "Sl")
     if not info then break end
-    if info.what ~= "C" and info.currentline > 0 then
+    if info.currentline > 0 then
       local position = ("%s:%d: "):format(info.short_src, info.currentline)
-      local library = args.is_library(info.source)
-      if text == e and e:sub(1, #position) == position then text = e:sub(#position + 1) end
-      if first == nil then first = library end
-      if text ~= e or (first and not library) then
-        where = where or (not library and position) or nil
-        if where then break end
+      if e:sub(1, #position) == position then
+        where, text = position, e:sub(#position + 1)
+        break
       end
     end
     level = level + 1
   end
-  last.raw, last.where, last.text = e, where or "", text
+  last.raw, last.where, last.text = e, where, text
   return e
 end
 
@@ -810,24 +807,34 @@ local function describe(m)
   return ok and text or class_name(m)
 end
 
-local function compose(root, module, path, where, text)
-  local name = path == "" and describe(module)
-    or ("%s%s: %s"):format(class_name(root), path, describe(module))
-  return ("%sin %s: %s"):format(where, name, text)
+-- Puts the path from `root` in front of the text of the error.
+local function set_path(e, root, path)
+  local module = last.module
+  local name = path == "" and describe(module) or ("%s%s: %s"):format(class_name(root), path, describe(module))
+  local text = ("in %s: %s"):format(name, last.text)
+  if type(e) == "string" then
+    e = last.where .. text
+  else
+    e.message = text
+  end
+  last.full = e
+  return e
 end
 
 local function annotate(m, e)
-  if type(e) ~= "string" then return e end
-  if e == last.full and last.module then
+  local is_text = type(e) == "string"
+  if not is_text and not sft.is_error(e) then return e end
+  if rawequal(e, last.full) and last.module then
     local path = last.module ~= m and find_path(m, last.module)
-    if not path then return e end
-    last.full = compose(m, last.module, path, last.where, last.text)
-  else
-    if e ~= last.raw then last.where, last.text = "", e end
-    last.module = m
-    last.full = compose(m, m, "", last.where, last.text)
+    return path and set_path(e, m, path) or e
   end
-  return last.full
+  if not is_text then
+    last.text = e.message
+  elseif e ~= last.raw then
+    last.where, last.text = "", e
+  end
+  last.module = m
+  return set_path(e, m, "")
 end
 
 local function finish(m, ok, ...)
