@@ -5,6 +5,7 @@
 #include "reduce.h"
 
 typedef float vf32 __attribute__((vector_size(32), aligned(4), may_alias));
+typedef int32_t vi32 __attribute__((vector_size(32), aligned(4), may_alias));
 
 static void init_zero(void *acc, int64_t c) { memset(acc, 0, (size_t)(8 * c)); }
 
@@ -145,3 +146,156 @@ static inline int which(const sft_kcall *k) {
     return p->ct == SFT_float32 ? 0 : p->ct == SFT_float64 ? 1 : 2;
 }
 KERNEL(sum)(const sft_kcall *k) { return red_run(k, &sum_kinds[which(k)]); }
+
+FINISH(finish_mean, double, double, const double n = (double)r->count, s / n)
+
+static const red_kind mean_kinds[3] = {
+    {SFT_float32, 1, 1, {SFT_float64}, init_zero, sum_f32_outer, sum_f32_inner, merge_add_f, finish_mean},
+    {SFT_float64, 1, 1, {SFT_float64}, init_zero, sum_f64_outer, sum_f64_inner, merge_add_f, finish_mean},
+};
+KERNEL(mean)(const sft_kcall *k) { return red_run(k, &mean_kinds[which(k)]); }
+
+/* ---- NaN counts as nothing ------------------------------------------------------------------------ */
+
+#define NUMBER(x) ((x) == (x) ? (x) : 0)
+#define NUMBER_v(x) ((vf32)((vi32)(x) & ((x) == (x))))
+ADD_F32(nansum_f32, NUMBER)
+ADD_64(nansum_f64, double, NUMBER)
+static const red_kind nansum_kinds[3] = {
+    {SFT_float32, 1, 1, {SFT_float64}, init_zero, nansum_f32_outer, nansum_f32_inner, merge_add_f, finish_f},
+    {SFT_float64, 1, 1, {SFT_float64}, init_zero, nansum_f64_outer, nansum_f64_inner, merge_add_f, finish_f},
+    {SFT_int64, 1, 1, {SFT_int64}, init_zero, sum_i64_outer, sum_i64_inner, merge_add_i, finish_i},
+};
+KERNEL(nansum)(const sft_kcall *k) { return red_run(k, &nansum_kinds[which(k)]); }
+
+/* ---- norms ------------------------------------------------------------------------------------------ */
+
+#define SQUARE(x) ((x) * (x))
+#define SQUARE_v(x) ((x) * (x))
+#define SIZE(x) (__builtin_fabs((double)(x)))
+#define SIZE_F(x) (__builtin_fabsf(x))
+#define SIZE_F_v(x) ((vf32)((vi32)(x) & 0x7fffffff))
+ADD_F32(square_f32, SQUARE)
+ADD_64(square_f64, double, SQUARE)
+ADD_F32(size_f32, SIZE_F)
+ADD_64(size_f64, double, SIZE)
+FINISH(finish_sqrt, double, double, , __builtin_sqrt(s))
+FINISH(finish_root, double, double, const double e = 1 / r->p->p, pow(s, e))
+
+/* The rest: no vector form, one running sum. */
+#define ADD_SLOW(name, T, term)                                                                    \
+    static void name##_outer(const char *x, int64_t rows, int64_t stride, int64_t c, int64_t at,   \
+                             void *acc, const red_call *call) {                                    \
+        (void)at, (void)call;                                                                      \
+        double *a = acc;                                                                           \
+        for (int64_t r = 0; r < rows; r++) {                                                       \
+            const T *p = (const T *)(x + r * stride);                                              \
+            for (int64_t i = 0; i < c; i++) a[i] += term(p[i]);                                    \
+        }                                                                                          \
+    }                                                                                              \
+    static void name##_inner(const void *x, int64_t n, int64_t at, void *acc, int64_t c,           \
+                             int64_t j, const red_call *call) {                                    \
+        (void)at, (void)c, (void)call;                                                             \
+        const T *p = x;                                                                            \
+        double s = 0;                                                                              \
+        for (int64_t i = 0; i < n; i++) s += term(p[i]);                                           \
+        ((double *)acc)[j] += s;                                                                   \
+    }
+#define POWER(x) pow(SIZE(x), call->p->p)
+#define PRESENT(x) ((x) != 0)
+ADD_SLOW(power_f32, float, POWER)
+ADD_SLOW(power_f64, double, POWER)
+ADD_SLOW(present_f32, float, PRESENT)
+ADD_SLOW(present_f64, double, PRESENT)
+
+#define NORM_KINDS(what, fin)                                                                      \
+    {{SFT_float32, 1, 1, {SFT_float64}, init_zero, what##_f32_outer, what##_f32_inner,             \
+      merge_add_f, fin},                                                                           \
+     {SFT_float64, 1, 1, {SFT_float64}, init_zero, what##_f64_outer, what##_f64_inner,             \
+      merge_add_f, fin}}
+static const red_kind norm_kinds[4][2] = {NORM_KINDS(present, finish_f), NORM_KINDS(size, finish_f),
+                                          NORM_KINDS(square, finish_sqrt),
+                                          NORM_KINDS(power, finish_root)};
+KERNEL(_norm)(const sft_kcall *k) {
+    const sft_reduce_params *p = k->params;
+    int i = p->p == 0 ? 0 : p->p == 1 ? 1 : p->p == 2 ? 2 : 3;
+    return red_run(k, &norm_kinds[i][which(k)]);
+}
+
+/* ---- products -------------------------------------------------------------------------------------- */
+
+static void init_one_f(void *acc, int64_t c) {
+    for (int64_t i = 0; i < c; i++) ((double *)acc)[i] = 1;
+}
+static void init_one_i(void *acc, int64_t c) {
+    for (int64_t i = 0; i < c; i++) ((int64_t *)acc)[i] = 1;
+}
+MERGE(merge_mul_f, double, *)
+MERGE(merge_mul_i, uint64_t, *)
+
+#define MULTIPLY(name, T, A)                                                                       \
+    static void name##_outer(const char *x, int64_t rows, int64_t stride, int64_t c, int64_t at,   \
+                             void *acc, const red_call *call) {                                    \
+        (void)at, (void)call;                                                                      \
+        A *a = acc;                                                                                \
+        for (int64_t r = 0; r < rows; r++) {                                                       \
+            const T *p = (const T *)(x + r * stride);                                              \
+            IVDEP for (int64_t i = 0; i < c; i++) a[i] *= (A)p[i];                                 \
+        }                                                                                          \
+    }                                                                                              \
+    static void name##_inner(const void *x, int64_t n, int64_t at, void *acc, int64_t c,           \
+                             int64_t j, const red_call *call) {                                    \
+        (void)at, (void)c, (void)call;                                                             \
+        const T *p = x;                                                                            \
+        A s0 = 1, s1 = 1, s2 = 1, s3 = 1;                                                          \
+        int64_t i = 0;                                                                             \
+        for (; i + 4 <= n; i += 4) {                                                               \
+            s0 *= (A)p[i], s1 *= (A)p[i + 1];                                                      \
+            s2 *= (A)p[i + 2], s3 *= (A)p[i + 3];                                                  \
+        }                                                                                          \
+        for (; i < n; i++) s0 *= (A)p[i];                                                          \
+        ((A *)acc)[j] *= (s0 * s1) * (s2 * s3);                                                    \
+    }
+MULTIPLY(prod_f32, float, double)
+MULTIPLY(prod_f64, double, double)
+MULTIPLY(prod_i64, uint64_t, uint64_t)
+static const red_kind prod_kinds[3] = {
+    {SFT_float32, 1, 1, {SFT_float64}, init_one_f, prod_f32_outer, prod_f32_inner, merge_mul_f, finish_f},
+    {SFT_float64, 1, 1, {SFT_float64}, init_one_f, prod_f64_outer, prod_f64_inner, merge_mul_f, finish_f},
+    {SFT_int64, 1, 1, {SFT_int64}, init_one_i, prod_i64_outer, prod_i64_inner, merge_mul_i, finish_i},
+};
+KERNEL(prod)(const sft_kcall *k) { return red_run(k, &prod_kinds[which(k)]); }
+
+/* ---- counts ---------------------------------------------------------------------------------------- */
+
+static void count_outer(const char *x, int64_t rows, int64_t stride, int64_t c, int64_t at,
+                        void *acc, const red_call *call) {
+    (void)at, (void)call;
+    int64_t *a = acc;
+    for (int64_t r = 0; r < rows; r++) {
+        const uint8_t *p = (const uint8_t *)(x + r * stride);
+        IVDEP for (int64_t i = 0; i < c; i++) a[i] += p[i] != 0;
+    }
+}
+static void count_inner(const void *x, int64_t n, int64_t at, void *acc, int64_t c, int64_t j,
+                        const red_call *call) {
+    (void)at, (void)c, (void)call;
+    const uint8_t *p = x;
+    int64_t total = 0;
+    for (int64_t i = 0; i < n; i += SFT_BLOCK) {
+        int64_t m = n - i < SFT_BLOCK ? n - i : SFT_BLOCK;
+        uint32_t s = 0;
+        for (int64_t l = 0; l < m; l++) s += p[i + l] != 0;
+        total += s;
+    }
+    ((int64_t *)acc)[j] += total;
+}
+FINISH(finish_any, int64_t, int64_t, , s != 0)
+FINISH(finish_all, int64_t, int64_t, , s == r->count)
+#define COUNT_KIND(fin)                                                                            \
+    {SFT_bool, 1, 1, {SFT_int64}, init_zero, count_outer, count_inner, merge_add_i, fin}
+static const red_kind count_kind = COUNT_KIND(finish_i), any_kind = COUNT_KIND(finish_any),
+                      all_kind = COUNT_KIND(finish_all);
+KERNEL(count_nonzero)(const sft_kcall *k) { return red_run(k, &count_kind); }
+KERNEL(any)(const sft_kcall *k) { return red_run(k, &any_kind); }
+KERNEL(all)(const sft_kcall *k) { return red_run(k, &all_kind); }
