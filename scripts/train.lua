@@ -270,13 +270,14 @@ if saved then print(("resumed at step %d"):format(step)) end
 show_sample(saved and ("as resumed, at step %d"):format(step) or "before training")
 
 local started_at = step
+local weights = model:parameters()
 local bar = progress.new {total = opt.steps, start = step, every = opt.every, unit = "tokens"}
 while step < opt.steps do
   local x, y = random_batch(windows)
   optimizer:zero_grad()
   local loss = loss_of(x, y)
   loss:backward()
-  nn.utils.clip_grad_norm_(model:parameters(), 1.0)
+  nn.utils.clip_grad_norm_(weights, 1.0)
   optimizer:step()
   schedule:step()
   step, total, count = step + 1, total + loss:detach(), count + 1

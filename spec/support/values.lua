@@ -44,7 +44,7 @@ function M.raises(texts, fn, ...)
       error(("an error with %q was expected, found:\n%s"):format(text, tostring(e)), 2)
     end
   end
-  return e
+  return tostring(e)
 end
 
 -- The sizes as a plain list.
