@@ -122,7 +122,7 @@ describe("an installation", function()
   it("has a sftlua that finds its Lua files from any folder, and moved", function()
     local moved = prefix .. "/else where"
     host.sh(("mkdir '%s' && cd %s && cp -r bin lib share '%s'"):format(moved, prefix, moved))
-    local from = [[ -e 'require "sft" print(package.searchpath and debug.getinfo(require("sft").nn.Linear.init).source)']]
+    local from = [[ -e 'print(debug.getinfo(require("sft").nn.Linear.init).source)']]
     for _, p in ipairs {prefix, moved} do
       assert.same(answer, run(("cd / && %s %s"):format(host.quote(p .. "/bin/sftlua"), probe)))
       local r = host.sh(("cd / && %s %s"):format(host.quote(p .. "/bin/sftlua"), from))
