@@ -81,20 +81,20 @@ SFT_FN float sft_exp_f32(float x) {
     return sft_exp_scale_f32(sft_exp_poly_f32(r), bits);
 }
 
-/* exp(x) for x <= 0. */
-SFT_FN float sft_exp_down_f32(float x) {
-    float y = x < -105.0f ? -105.0f : x;
-    uint32_t bits;
-    float r = sft_exp_reduce_f32(y, &bits);
-    return sft_exp_scale_f32(sft_exp_poly_f32(r), bits);
+/* p * 2^k for -127 <= k <= 127, where 2^-127 is taken for 0. */
+SFT_FN float sft_exp_scale_once_f32(float p, uint32_t bits) {
+    return p * sft_frombits_f32((bits << 23) + 0x3f800000u);
 }
 
-/* exp(x) where the caller knows -87 <= x <= 88: one step of scaling, no clamping. */
+/* exp(x) where the caller knows -88 <= x <= 88; 0 where the result is below 2^-126. */
 SFT_FN float sft_exp_mid_f32(float x) {
     uint32_t bits;
     float r = sft_exp_reduce_f32(x, &bits);
-    return sft_exp_poly_f32(r) * sft_frombits_f32((bits << 23) + 0x3f800000u);
+    return sft_exp_scale_once_f32(sft_exp_poly_f32(r), bits);
 }
+
+/* exp(x) for x <= 0; 0 where the result is below 2^-126. */
+SFT_FN float sft_exp_down_f32(float x) { return sft_exp_mid_f32(x < -88.0f ? -88.0f : x); }
 
 SFT_FN float sft_exp2_f32(float x) {
     float y = x > 129.0f ? 129.0f : x;

@@ -5,9 +5,9 @@
 SFT_FN double sft_erf_f64(double x) { return erf(x); }
 SFT_FN double sft_erfc_f64(double x) { return erfc(x); }
 
-/* exp(-scale a^2), scale a power of 2, a^2's rounding error taken in: where the square is large,
- * its last place is many last places of the result. */
-SFT_FN float sft_exp_minus_square_f32(float a, float scale) {
+/* exp(-scale a^2) 2^-k, scale a power of 2, a^2's rounding error taken in: where the square is
+ * large, its last place is many last places of the result. */
+SFT_FN float sft_exp_minus_square_f32(float a, float scale, uint32_t *bits) {
     float b = a * scale, s = b * a;
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__CUDACC__)
     float err = __builtin_fmaf(b, a, -s);
@@ -15,18 +15,15 @@ SFT_FN float sft_exp_minus_square_f32(float a, float scale) {
     float h = sft_frombits_f32(sft_bits_f32(a) & 0xfffff000u), l = a - h;
     float err = (h * h * scale - s) + l * scale * (a + h);
 #endif
-    uint32_t bits;
-    float r = sft_exp_reduce_f32(-s, &bits) - err;
-    return sft_exp_scale_f32(sft_exp_poly_f32(r), bits);
+    return sft_exp_poly_f32(sft_exp_reduce_f32(-s, bits) - err);
 }
 
-/* (a - 3) / (a + 3), given t = 1 / (a + 3). One step on the exact remainder: the rounding of a + 3
+/* u = (a - c) / (a + c), given t = 1 / (a + c). One step on the remainder: the rounding of a + c
  * would be felt threefold. */
-SFT_FN float sft_erfcx_variable_f32(float a, float t) {
-    float u = (a - 3.0f) * t;
+SFT_FN float sft_erfcx_variable_f32(float a, float c, float t) {
+    float d = a - c, u = d * t;
 #if defined(__FMA__) || defined(__ARM_FEATURE_FMA) || defined(__CUDACC__)
-    float rest = __builtin_fmaf(u + 1.0f, -3.0f, a);
-    u = __builtin_fmaf(__builtin_fmaf(-a, u, rest), t, u);
+    u = __builtin_fmaf(__builtin_fmaf(-a, u, __builtin_fmaf(u, -c, d)), t, u);
 #endif
     return u;
 }
@@ -75,35 +72,47 @@ SFT_FN float sft_erf_f32(float x) {
 SFT_FN float sft_erfc_f32(float x) {
     float a = sft_cap_f32(fabsf(x), 10.2f);
     float t = 1.0f / (a + 3.0f);
-    float e = sft_exp_minus_square_f32(a, 1.0f);
-    float r = e * (t * sft_erfcx_poly_f32(sft_erfcx_variable_f32(a, t)));
+    uint32_t bits;
+    float e = sft_exp_minus_square_f32(a, 1.0f, &bits);
+    float r = t * sft_erfcx_poly_f32(sft_erfcx_variable_f32(a, 3.0f, t));
+    r = sft_exp_scale_f32(e * r, bits);
     float left = 2.0f - r;
     float small = 1.0f - sft_madd_f32(sft_erf_poly_f32(x * x), x, x);
     r = x < 0.0f ? left : r;
     return fabsf(x) > 0.5f ? r : small; /* NaN too */
 }
 
-/* Phi(-a), the normal distribution's left tail, for 0 <= a <= 14.4; *pdf is the density at a. */
+/* Phi(-a), the normal distribution's left tail, for 0 <= a <= 13.25; *pdf is sqrt(2 pi) times the
+ * density at a. Both are 0 from 13.25 on, where they would be subnormal. The polynomial is for
+ * Phi(-a) exp(a^2 / 2) (a + 4). */
 SFT_FN float sft_normal_tail_f32(float a, float *pdf) {
-    float b = a * 0x1.6a09e6p-1f, t = 1.0f / (b + 3.0f);
-    float e = sft_exp_minus_square_f32(a, 0.5f);
-    *pdf = e * 0x1.988454p-2f;
-    return e * 0.5f * (t * sft_erfcx_poly_f32(sft_erfcx_variable_f32(b, t)));
+    float t = 1.0f / (a + 4.0f), u = sft_erfcx_variable_f32(a, 4.0f, t), u2 = u * u;
+    uint32_t bits;
+    float e = sft_exp_minus_square_f32(a, 0.5f, &bits);
+    *pdf = e = sft_exp_scale_once_f32(e, bits);
+    float q = -0x1.8bb502p-14f, p = 0x1.fa9c4p-13f;
+    q = sft_madd_f32(q, u2, 0x1.9ac21cp-10f);
+    p = sft_madd_f32(p, u2, -0x1.d1c416p-9f);
+    q = sft_madd_f32(q, u2, -0x1.ed9334p-8f);
+    p = sft_madd_f32(p, u2, 0x1.eee7p-5f);
+    q = sft_madd_f32(q, u2, -0x1.7dff62p-3f);
+    p = sft_madd_f32(p, u2, 0x1.8c6d7p-2f);
+    q = sft_madd_f32(q, u2, -0x1.373e3ap-1f);
+    p = sft_madd_f32(p, u2, 0x1.82b4bcp-1f);
+    return e * (t * sft_madd_f32(q, u, p));
 }
 
-/* x Phi(x). Each side is computed from the small tail, so nothing cancels. NaN at -inf, as PyTorch.
- */
+/* x Phi(x) = max(x, 0) - |x| Phi(-|x|), where nothing cancels. */
 SFT_FN float sft_gelu_f32(float x) {
-    float a = sft_cap_f32(fabsf(x), 14.4f), pdf;
-    float tail = sft_normal_tail_f32(a, &pdf);
-    float rest = 1.0f - tail;
-    return x * (x > 0.0f ? rest : tail);
+    float a = sft_cap_f32(fabsf(x), 13.25f), pdf;
+    float up = x < 0.0f ? 0.0f : x;
+    return up - a * sft_normal_tail_f32(a, &pdf);
 }
 /* Phi(x) + x phi(x): v at -a, 1 - v at a. */
 SFT_FN float sft_gelu_grad_f32(float x) {
-    float a = sft_cap_f32(fabsf(x), 14.4f), pdf;
+    float a = sft_cap_f32(fabsf(x), 13.25f), pdf;
     float tail = sft_normal_tail_f32(a, &pdf);
-    float v = sft_madd_f32(-a, pdf, tail), rest = 1.0f - v;
+    float v = sft_madd_f32(a * -0x1.988454p-2f, pdf, tail), rest = 1.0f - v;
     v = x > 0.0f ? rest : v;
     return x == x ? v : x;
 }
