@@ -1,5 +1,5 @@
 /* exp and log in double, branch-free so that loops of them vectorise; the float32 functions that
- * need more digits than float has use them too. Errors are below 1 ulp. */
+ * need more digits than float has use them too. Errors stay near 1 ulp. */
 #ifndef SFT_SCALAR_DOUBLE_H
 #define SFT_SCALAR_DOUBLE_H
 

@@ -221,7 +221,7 @@ SFT_FN SFT_R SFT_N(mish_grad)(SFT_R x) {
 }
 /* The tanh form of gelu: 0.5 (1 + tanh(u)) is the sigmoid of 2u, which keeps the small side. */
 SFT_FN SFT_R SFT_N(gelu_tanh)(SFT_R x) {
-    SFT_R u = x * (SFT_C(1.5957691216057308) + SFT_C(0.07135481282553455) * x * x);
+    SFT_R u = x * SFT_N(madd)(x * x, SFT_C(0.07135481282553455), SFT_C(1.5957691216057308));
     return x * SFT_N(sigmoid)(u);
 }
 /* v at -a and 1 - v at a; from 20 on 1 and 0. */
@@ -229,8 +229,8 @@ SFT_FN SFT_R SFT_N(gelu_tanh_grad)(SFT_R x) {
     SFT_R a = SFT_M(fabs)(x);
     a = a > SFT_C(20.0) ? SFT_C(20.0) : a;
     SFT_R a2 = a * a;
-    SFT_R u = a * (SFT_C(1.5957691216057308) + SFT_C(0.07135481282553455) * a2);
-    SFT_R slope = a * (SFT_C(1.5957691216057308) + SFT_C(0.21406443847660365) * a2);
+    SFT_R u = a * SFT_N(madd)(a2, SFT_C(0.07135481282553455), SFT_C(1.5957691216057308));
+    SFT_R slope = a * SFT_N(madd)(a2, SFT_C(0.21406443847660365), SFT_C(1.5957691216057308));
     SFT_R e = SFT_N(exp_down)(-u), inv = SFT_C(1.0) / (SFT_C(1.0) + e);
     SFT_R v = e * inv * (SFT_C(1.0) - slope * inv);
     SFT_R rest = SFT_C(1.0) - v;

@@ -158,6 +158,7 @@ SFT_FN float sft_lgamma_f32(float x) {
     double y = sft_madd_f64(w - 0.5, sft_log_f64(w), 0.91893853320467274178 - w) + p * inv;
     y -= sft_log_f64(x < 0.0f ? reflected : product);
     y = x < 0.0f ? -y : y;
+    y = (x == 1.0f) | (x == 2.0f) ? 0.0 : y;
     return a == SFT_INF_F64 ? SFT_INF_F32 : (float)y;
 }
 
