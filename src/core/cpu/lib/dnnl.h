@@ -15,6 +15,14 @@
 /* True if the library is there; loads it (some 90 ms) on the first call.  SFT_DNNL=0 forbids it. */
 bool sft_dnnl(void);
 
+/* SFT_DNNL=1: also for work too small to pay (for tests). */
+bool sft_dnnl_always(void);
+
+/* Between these two calls oneDNN uses one thread on the calling thread; enter's result goes to
+ * leave. */
+int sft_dnnl_enter(void);
+void sft_dnnl_leave(int state);
+
 /* C = alpha * op(A) @ op(B) + beta * C, row-major; only after sft_dnnl() was true. */
 void sft_dnnl_sgemm(bool ta, bool tb, int64_t m, int64_t n, int64_t k, float alpha, const float *a,
                     int64_t lda, const float *b, int64_t ldb, float beta, float *c, int64_t ldc);

@@ -5,6 +5,8 @@
  */
 #include "gemm_kernels.h"
 
+#include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #if defined(__x86_64__)
@@ -209,33 +211,33 @@ typedef double v2du __attribute__((vector_size(16), aligned(8), may_alias));
 #define KSET1(x) ((v2d){(x), (x)})
 #include "gemm_tile.inc"
 
-static int level(void) {
+static const sft_gemm_kernels *best_f32 = &kernels_f32_generic, *best_f64 = &kernels_f64_generic;
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+
+/* SFT_CPU caps the level here as it does for all other kernels. */
+static void choose(void) {
 #if defined(__x86_64__)
+    const char *cap = getenv("SFT_CPU");
+    int most = cap && strcmp(cap, "v2") == 0 ? 2 : cap && strcmp(cap, "v3") == 0 ? 3 : 4;
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
-        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw"))
-        return 4;
-    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) return 3;
+    if (most >= 3 && __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        best_f32 = &kernels_f32_avx2;
+        best_f64 = &kernels_f64_avx2;
+    }
+    if (most >= 4 && __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512vl") &&
+        __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512bw")) {
+        best_f32 = &kernels_f32_avx512;
+        best_f64 = &kernels_f64_avx512;
+    }
 #endif
-    return 0;
 }
 
 const sft_gemm_kernels *sft_gemm_kernels_f32(void) {
-    int l = level();
-#if defined(__x86_64__)
-    if (l == 4) return &kernels_f32_avx512;
-    if (l == 3) return &kernels_f32_avx2;
-#endif
-    (void)l;
-    return &kernels_f32_generic;
+    pthread_once(&once, choose);
+    return best_f32;
 }
 
 const sft_gemm_kernels *sft_gemm_kernels_f64(void) {
-    int l = level();
-#if defined(__x86_64__)
-    if (l == 4) return &kernels_f64_avx512;
-    if (l == 3) return &kernels_f64_avx2;
-#endif
-    (void)l;
-    return &kernels_f64_generic;
+    pthread_once(&once, choose);
+    return best_f64;
 }
