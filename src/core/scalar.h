@@ -104,4 +104,7 @@ SFT_FN double sft_madd_f64(double a, double b, double c) {
 #include "scalar_int.h"
 #include "scalar_convert.h"
 
+#undef SFT_LIBM1
+#undef SFT_LIBM2
+
 #endif

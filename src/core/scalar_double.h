@@ -52,6 +52,9 @@ SFT_FN double sft_exp_down_f64(double x) {
     return sft_exp_scale_f64(sft_exp_poly_f64(r), bits);
 }
 
+/* exp(min(x, top)) */
+SFT_FN double sft_exp_capped_f64(double x, double top) { return sft_exp_f64(x > top ? top : x); }
+
 /* exp(x) where the caller knows |x| <= 700 */
 SFT_FN double sft_exp_mid_f64(double x) {
     uint64_t bits;

@@ -93,6 +93,12 @@ SFT_FN float sft_exp_mid_f32(float x) {
     return sft_exp_scale_once_f32(sft_exp_poly_f32(r), bits);
 }
 
+/* exp(min(x, top)) for top <= 88; 0 where the result is below 2^-126. */
+SFT_FN float sft_exp_capped_f32(float x, float top) {
+    float y = x > top ? top : x;
+    return sft_exp_mid_f32(x < -88.0f ? -88.0f : y);
+}
+
 /* exp(x) for x <= 0; 0 where the result is below 2^-126. */
 SFT_FN float sft_exp_down_f32(float x) { return sft_exp_mid_f32(x < -88.0f ? -88.0f : x); }
 

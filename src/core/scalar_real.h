@@ -208,13 +208,13 @@ SFT_FN SFT_R SFT_N(softplus_grad)(SFT_R x, SFT_R beta, SFT_R threshold) {
 /* x * tanh(log(1 + exp(x))). With n = exp(x) the tanh is n (n + 2) / (n (n + 2) + 2), which is 1 to
  * the last digit from n = exp(20) on. */
 SFT_FN SFT_R SFT_N(mish)(SFT_R x) {
-    SFT_R n = SFT_N(exp)(x > SFT_C(20.0) ? SFT_C(20.0) : x);
+    SFT_R n = SFT_N(exp_capped)(x, SFT_C(20.0));
     SFT_R num = n * (n + SFT_C(2.0));
     return x * (num / (num + SFT_C(2.0)));
 }
 SFT_FN SFT_R SFT_N(mish_grad)(SFT_R x) {
     SFT_R y = x > SFT_C(20.0) ? SFT_C(20.0) : x;
-    SFT_R n = SFT_N(exp)(y);
+    SFT_R n = SFT_N(exp_capped)(x, SFT_C(20.0));
     SFT_R num = n * (n + SFT_C(2.0));
     SFT_R inv = SFT_C(1.0) / (num + SFT_C(2.0));
     return inv * (num + SFT_C(4.0) * inv * (y * (n * (n + SFT_C(1.0)))));

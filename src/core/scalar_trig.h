@@ -131,15 +131,14 @@ SFT_FN float sft_asin_poly_f32(float s, float z) {
 #define SFT_HALF_PI_F32     0x1.921fb6p+0f
 #define SFT_HALF_PI_LOW_F32 (-0x1.777a5cp-25f)
 
-/* Above 1/2: asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)). */
+/* Above 1/2: asin(a) = pi/2 - 2 asin(sqrt((1 - a) / 2)). The two selects ask the same in two ways:
+ * from one condition the compiler would make two paths with a polynomial in each. */
 SFT_FN float sft_asin_f32(float x) {
-    float a = fabsf(x);
-    bool outer = a > 0.5f;
-    float half = (1.0f - a) * 0.5f;
-    float z = outer ? half : a * a;
-    float y = sft_asin_poly_f32(outer ? sqrtf(half) : a, z); /* NaN beyond 1 */
+    float a = fabsf(x), a2 = a * a, half = (1.0f - a) * 0.5f;
+    float z = a > 0.5f ? half : a2;
+    float y = sft_asin_poly_f32(half < a2 ? sqrtf(half) : a, z); /* NaN beyond 1 */
     float far = SFT_HALF_PI_F32 - (2.0f * y - SFT_HALF_PI_LOW_F32);
-    return copysignf(outer ? far : y, x);
+    return copysignf(half < 0.25f ? far : y, x);
 }
 
 SFT_FN float sft_acos_f32(float x) {
@@ -172,11 +171,11 @@ SFT_FN float sft_atan_poly_f32(float t) {
 }
 
 SFT_FN float sft_atan_f32(float x) {
-    float a = fabsf(x);
-    bool outer = a > 1.0f;
-    float y = sft_atan_poly_f32(outer ? 1.0f / a : a);
+    float a = fabsf(x), small = sft_cap_f32(a, 1.0f);
+    float y = sft_atan_poly_f32(small / (a > 1.0f ? a : 1.0f));
     float far = SFT_HALF_PI_F32 - (y - SFT_HALF_PI_LOW_F32);
-    return copysignf(outer ? far : y, x);
+    y = copysignf(small < a ? far : y, x);
+    return x == x ? y : x;
 }
 
 SFT_FN float sft_atan2_f32(float y, float x) {
