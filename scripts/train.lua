@@ -138,14 +138,15 @@ end
 
 -- The place of each byte in the vocabulary, as a tensor.
 local function encode(text, vocabulary)
-  local id = {}
-  for i = 1, #vocabulary do id[vocabulary:byte(i)] = i end
-  local ids = {}
-  for i = 1, #text do
-    ids[i] = id[text:byte(i)]
-    if not ids[i] then stop("the text has the character %q, which the checkpoint does not know", text:sub(i, i)) end
+  local place = {}
+  for byte = 0, 255 do place[byte + 1] = vocabulary:find(string.char(byte), 1, true) or 0 end
+  local bytes = sft.frombuffer(text, {dtype = sft.uint8}):to {dtype = sft.int64}
+  local ids = sft.tensor(place, {dtype = sft.int64}):index_select(1, bytes + 1)
+  if ids:min():item() == 0 then
+    local unknown = text:byte(ids:argmin():item())
+    stop("the text has the character %q, which the checkpoint does not know", string.char(unknown))
   end
-  return sft.tensor(ids, {dtype = sft.int64})
+  return ids
 end
 
 -- Setting up -------------------------------------------------------------------------------------

@@ -30,9 +30,12 @@ end
 
 -- The in-place form where it was asked for and the engine has one, else the ordinary one.
 local function plain(op)
-  local in_place = op .. "_"
+  local in_place, known = op .. "_", nil
   return function(self, x)
-    if self.inplace and x[in_place] then return x[in_place](x) end
+    if self.inplace then
+      if known == nil then known = pcall(function() return x[in_place] end) end
+      if known then return x[in_place](x) end
+    end
     return F[op](x)
   end
 end
