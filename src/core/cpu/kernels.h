@@ -60,6 +60,19 @@ sft_status KN(ew_run)(const sft_kcall *k, const ew_loops *loops);
             o[i] = (TO)(expr);                                                                     \
         }                                                                                          \
     }
+/* One input and numbers of the call, read by `setup`. */
+#define EW_LOOP1K(name, T, setup, expr)                                                            \
+    static void name(int64_t n, void *out, const void *a, const void *b, const void *c,            \
+                     const sft_kcall *k) {                                                         \
+        (void)b, (void)c, (void)k;                                                                 \
+        T *o = out;                                                                                \
+        const T *p = a;                                                                            \
+        setup;                                                                                     \
+        IVDEP for (int64_t i = 0; i < n; i++) {                                                    \
+            const T x = p[i];                                                                      \
+            o[i] = (T)(expr);                                                                      \
+        }                                                                                          \
+    }
 #define EW_LOOP2(name, TO, T, setup, expr)                                                         \
     static void name(int64_t n, void *out, const void *a, const void *b, const void *c,            \
                      const sft_kcall *k) {                                                         \
@@ -85,6 +98,55 @@ sft_status KN(ew_run)(const sft_kcall *k, const ew_loops *loops);
             const T y = q[i], z = r[i];                                                            \
             o[i] = (TO)(expr);                                                                     \
         }                                                                                          \
+    }
+
+/* Whole kernels in one line: the scalar expressions for each compute dtype; x, y, z are the inputs. */
+#define UNARY(op, f32, f64, i64)                                                                   \
+    EW_LOOP1(op##_f32, float, float, f32)                                                          \
+    EW_LOOP1(op##_f64, double, double, f64)                                                        \
+    EW_LOOP1(op##_i64, int64_t, int64_t, i64)                                                      \
+    KERNEL(op)(const sft_kcall *k) {                                                               \
+        static const ew_loops loops = {op##_f32, op##_f64, op##_i64, false, false};                \
+        return ew_run(k, &loops);                                                                  \
+    }
+/* Floating only; integers were promoted. */
+#define UNARY_F(op, f32, f64)                                                                      \
+    EW_LOOP1(op##_f32, float, float, f32)                                                          \
+    EW_LOOP1(op##_f64, double, double, f64)                                                        \
+    KERNEL(op)(const sft_kcall *k) {                                                               \
+        static const ew_loops loops = {op##_f32, op##_f64, NULL, false, false};                    \
+        return ew_run(k, &loops);                                                                  \
+    }
+#define UNARY_B(op, f32, f64, i64)                                                                 \
+    EW_LOOP1(op##_f32, uint8_t, float, f32)                                                        \
+    EW_LOOP1(op##_f64, uint8_t, double, f64)                                                       \
+    EW_LOOP1(op##_i64, uint8_t, int64_t, i64)                                                      \
+    KERNEL(op)(const sft_kcall *k) {                                                               \
+        static const ew_loops loops = {op##_f32, op##_f64, op##_i64, true, false};                 \
+        return ew_run(k, &loops);                                                                  \
+    }
+#define BINARY(op, setup_f32, f32, setup_f64, f64, setup_i64, i64)                                 \
+    EW_LOOP2(op##_f32, float, float, setup_f32, f32)                                               \
+    EW_LOOP2(op##_f64, double, double, setup_f64, f64)                                             \
+    EW_LOOP2(op##_i64, int64_t, int64_t, setup_i64, i64)                                           \
+    KERNEL(op)(const sft_kcall *k) {                                                               \
+        static const ew_loops loops = {op##_f32, op##_f64, op##_i64, false, false};                \
+        return ew_run(k, &loops);                                                                  \
+    }
+#define BINARY_F(op, setup_f32, f32, setup_f64, f64)                                               \
+    EW_LOOP2(op##_f32, float, float, setup_f32, f32)                                               \
+    EW_LOOP2(op##_f64, double, double, setup_f64, f64)                                             \
+    KERNEL(op)(const sft_kcall *k) {                                                               \
+        static const ew_loops loops = {op##_f32, op##_f64, NULL, false, false};                    \
+        return ew_run(k, &loops);                                                                  \
+    }
+#define COMPARE(op, expr)                                                                          \
+    EW_LOOP2(op##_f32, uint8_t, float, , expr)                                                     \
+    EW_LOOP2(op##_f64, uint8_t, double, , expr)                                                    \
+    EW_LOOP2(op##_i64, uint8_t, int64_t, , expr)                                                   \
+    KERNEL(op)(const sft_kcall *k) {                                                               \
+        static const ew_loops loops = {op##_f32, op##_f64, op##_i64, true, false};                 \
+        return ew_run(k, &loops);                                                                  \
     }
 
 #endif

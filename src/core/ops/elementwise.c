@@ -1,4 +1,4 @@
-/* elementwise.c: unary and binary elementwise ops, and their gradient rules. */
+/* elementwise.c: from checked arguments to an elementwise kernel: the result's shape and place. */
 #include "elementwise.h"
 
 /* Where the result goes: dst, checked, or a new tensor laid out like the inputs. */
@@ -82,90 +82,4 @@ sft_status sft_elementwise(sft_opctx *c, const sft_value *ins, int nin, sft_dtyp
         return st;
     }
     return sft_give(c, out);
-}
-
-/* ---- one input ------------------------------------------------------------------------------- */
-
-IMPL(unary) {
-    sft_kcall k = {0};
-    sft_dtype in = (sft_dtype)c->a[0].u.t->dtype, common = in, result = in;
-    switch (c->info->dtypes[0]) {
-    case 'f': common = result = sft_to_float(in); break; /* float */
-    case 'c': result = SFT_bool; break;                  /* cmp */
-    default: break;
-    }
-    return sft_elementwise(c, c->a, 1, common, result, &k);
-}
-
-IMPL(square) { return sft_ret(c, DO(mul, c->a[0], c->a[0])); }
-
-GRAD(zero) { SET(0, DO(zeros_like, G)); }
-GRAD(identity) { SET(0, G); }
-GRAD(neg) { SET(0, DO(neg, G)); }
-GRAD(abs) { SET(0, DO(mul, G, DO(sign, IN(0)))); }
-GRAD(exp) { SET(0, DO(mul, G, OUT(0))); }
-GRAD(log) { SET(0, DO(div, G, IN(0))); }
-GRAD(sqrt) { SET(0, DO(div, G, DO(mul, OUT(0), 2))); }
-GRAD(tanh) { SET(0, DO(mul, G, DO(sub, 1, DO(mul, OUT(0), OUT(0))))); }
-GRAD(sigmoid) {
-    sft_tensor *y = OUT(0);
-    SET(0, DO(mul, G, DO(mul, y, DO(sub, 1, y))));
-}
-GRAD(relu) { SET(0, DO(mul, G, DO(gt, OUT(0), 0))); }
-
-/* ---- two inputs ------------------------------------------------------------------------------ */
-
-IMPL(binary) {
-    sft_kcall k = {0};
-    sft_dtype common = sft_result_type(c->a, 2), result = common;
-    switch (c->info->dtypes[0]) {
-    case 'f': common = result = sft_to_float(common); break;
-    case 'c': result = SFT_bool; break;
-    default: break;
-    }
-    return sft_elementwise(c, c->a, 2, common, result, &k);
-}
-
-static double number(const sft_value *v) {
-    return v->kind == SFT_V_FLOAT ? v->u.f : v->kind == SFT_V_BOOL ? v->u.b : (double)v->u.i;
-}
-
-/* self +- alpha * other */
-IMPL(add) {
-    sft_dtype common = sft_result_type(c->a, 2);
-    const sft_value *alpha = &c->a[2];
-    if (alpha->kind == SFT_V_FLOAT && !sft_is_float(common))
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s: 'alpha' must be an integer for integer tensors, got %g", c->info->name,
-                        alpha->u.f);
-    if (c->op == SFT_OP_sub && common == SFT_bool)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "sub: not defined for bool tensors; use x:logical_xor(y) or x:logical_not()");
-    sft_kcall k = {.f = {number(alpha)}, .i = {alpha->kind == SFT_V_INT ? alpha->u.i : (int64_t)number(alpha)}};
-    return sft_elementwise(c, c->a, 2, common, common, &k);
-}
-
-static sft_tensor *scaled(sft_tensor *g, sft_value alpha) {
-    return number(&alpha) == 1 ? g : DO(mul, g, alpha);
-}
-GRAD(add) {
-    if (NEED(0)) SET(0, G);
-    if (NEED(1)) SET(1, scaled(G, VAL(2)));
-}
-GRAD(sub) {
-    if (NEED(0)) SET(0, G);
-    if (NEED(1)) SET(1, DO(neg, scaled(G, VAL(2))));
-}
-GRAD(mul) {
-    if (NEED(0)) SET(0, DO(mul, G, VAL(1)));
-    if (NEED(1)) SET(1, DO(mul, G, VAL(0)));
-}
-
-IMPL(div) {
-    if (!ARG_NONE(2)) return sft_fail(SFT_ERR_UNSUPPORTED, "div: rounding_mode");
-    return sft_impl_binary(c);
-}
-GRAD(div) {
-    if (NEED(0)) SET(0, DO(div, G, VAL(1)));
-    if (NEED(1)) SET(1, DO(neg, DO(div, DO(mul, G, VAL(0)), DO(mul, VAL(1), VAL(1)))));
 }

@@ -13,6 +13,20 @@
  * the op's numbers (f, i); its other fields are filled here. Writes into c->dst where it is set. */
 sft_status sft_elementwise(sft_opctx *c, const sft_value *ins, int nin, sft_dtype common,
                            sft_dtype result, sft_kcall *k);
+sft_status sft_need_float(sft_opctx *c, sft_dtype found); /* the error of rows of class real */
+
+/* A number argument as a double, and as an integer. */
+static inline double sft_number(const sft_value *v) {
+    return v->kind == SFT_V_FLOAT ? v->u.f : v->kind == SFT_V_BOOL ? (double)v->u.b : (double)v->u.i;
+}
+static inline int64_t sft_integer(const sft_value *v) {
+    if (v->kind != SFT_V_FLOAT) return v->kind == SFT_V_BOOL ? v->u.b : v->u.i;
+    return v->u.f >= 9.2233720368547758e18    ? INT64_MAX
+           : v->u.f <= -9.2233720368547758e18 ? INT64_MIN
+           : v->u.f != v->u.f                 ? 0
+                                              : (int64_t)v->u.f;
+}
+
 /* The dtype that a row of class float computes in. */
 static inline sft_dtype sft_to_float(sft_dtype d) {
     return sft_is_float(d) ? d : sft_default_dtype();

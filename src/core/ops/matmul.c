@@ -80,10 +80,6 @@ GRAD(bmm) {
 
 /* ---- beta * input + alpha * (a @ b) --------------------------------------------------------------- */
 
-static double number(const sft_value *v) {
-    return v->kind == SFT_V_FLOAT ? v->u.f : v->kind == SFT_V_BOOL ? v->u.b : (double)v->u.i;
-}
-
 /* addmm, baddbmm: (input, a, b, beta, alpha) */
 IMPL(addmm) {
     sft_tensor *input = c->a[0].u.t, *a = c->a[1].u.t, *b = c->a[2].u.t;
@@ -110,7 +106,7 @@ IMPL(addmm) {
                      c->info->name, SFT_SHAPE(input), SFT_SHAPE(out));
         return sft_last_status();
     }
-    double beta = number(&c->a[3]), alpha = number(&c->a[4]);
+    double beta = sft_number(&c->a[3]), alpha = sft_number(&c->a[4]);
     int64_t last = shape[nd - 1];
     if (beta == 1 && input->ndim >= 1 && input->numel == last && input->shape[input->ndim - 1] == last &&
         input->contiguous) {
@@ -121,7 +117,7 @@ IMPL(addmm) {
     }
     return sft_ret(c, out);
 }
-static sft_tensor *times(sft_tensor *t, sft_value v) { return number(&v) == 1 ? t : DO(mul, t, v); }
+static sft_tensor *times(sft_tensor *t, sft_value v) { return sft_number(&v) == 1 ? t : DO(mul, t, v); }
 GRAD(addmm) {
     if (NEED(0)) SET(0, times(G, VAL(3)));
     if (NEED(1)) SET(1, times(DO(mm, G, DO(transpose, IN(2), 0, 1)), VAL(4)));
