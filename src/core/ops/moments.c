@@ -108,13 +108,11 @@ GRAD(norm) {
         /* 0 where the norm is 0 */
         SET(0, DO(mul, x, DO(div, g, DO(add, y, DO(eq, y, 0)))));
     } else {
-#ifdef SFT_LATER
         /* sign(x) |x|^(p-1) g / y^(p-1); below 1 elements that are 0 get 0 */
         sft_tensor *a = DO(abs, x);
         sft_tensor *up = DO(pow, p < 1 ? DO(add, a, DO(eq, a, 0)) : a, p - 1);
         sft_tensor *down = DO(pow, DO(add, y, DO(eq, y, 0)), p - 1);
         SET(0, DO(mul, DO(mul, DO(sign, x), up), DO(div, g, down)));
-#endif
     }
 }
 
@@ -158,7 +156,6 @@ IMPL(norm_str) {
     return sft_fail(SFT_ERR_ARGUMENT, "norm: 'p' must be a number, \"fro\" or \"inf\", got \"%s\"", p);
 }
 
-#ifdef SFT_LATER
 /* ---- logsumexp --------------------------------------------------------------------------------- */
 
 IMPL(logsumexp) {
@@ -181,4 +178,3 @@ IMPL(logsumexp) {
 GRAD(logsumexp) {
     SET(0, DO(mul, kept(b, 1, G), DO(exp, DO(sub, IN(0), kept(b, 1, OUT(0))))));
 }
-#endif

@@ -316,7 +316,6 @@ IMPL(argextreme) {
     return reduce(c, x, ARG_B(2), SFT_int64, &p);
 }
 
-#ifdef SFT_LATER
 IMPL(max_other) { return sft_ret(c, DO(maximum, c->a[0], c->a[1])); }
 IMPL(min_other) { return sft_ret(c, DO(minimum, c->a[0], c->a[1])); }
 
