@@ -273,6 +273,7 @@ struct sft_bw {
     bool create_graph;
     const sft_value *a;     /* the call's arguments; a tensor that was not saved is NULL */
     sft_tensor *g[SFT_MAX_OUTPUTS]; /* gradients of the outputs, NULL where none arrived */
+    sft_tensor *const *gl;  /* the same for ops with any number of outputs: [node->nout] */
     sft_tensor **gi;        /* gradients of the inputs to fill in (borrowed temps), by edge */
 };
 /* Is a gradient wanted for tensor parameter i (of a list: for any / for its j-th entry)? */

@@ -459,7 +459,7 @@ sft_status sft_node_apply(sft_node *n, sft_tensor **g, sft_tensor **gi, bool cre
         if (st != SFT_OK && !sft_failed())
             sft_fail(st, "%s: its backward function failed", n->name);
     } else {
-        sft_bw b = {.node = n, .create_graph = create_graph, .gi = gi};
+        sft_bw b = {.node = n, .create_graph = create_graph, .gi = gi, .gl = g};
         for (int i = 0; i < n->nout && i < SFT_MAX_OUTPUTS; i++) b.g[i] = g[i];
         st = run_rule(n, &b);
     }
