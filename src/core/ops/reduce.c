@@ -319,7 +319,6 @@ IMPL(argextreme) {
 IMPL(max_other) { return sft_ret(c, DO(maximum, c->a[0], c->a[1])); }
 IMPL(min_other) { return sft_ret(c, DO(minimum, c->a[0], c->a[1])); }
 
-#endif
 /* ---- any, all, count_nonzero ------------------------------------------------------------------- */
 
 IMPL(any) {
