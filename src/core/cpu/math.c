@@ -11,9 +11,31 @@ FN(log)
 FN(log2)
 FN(log10)
 FN(log1p)
-FN(sin)
-FN(cos)
-FN(tan)
+/* Where all arguments are moderate, as they nearly always are, the cheap reduction will do. */
+static bool all_near(int64_t n, const float *p) {
+    float top = 0;
+    for (int64_t i = 0; i < n; i++) top = sft_abs_f32(p[i]) > top ? sft_abs_f32(p[i]) : top;
+    return top <= SFT_TRIG_NEAR_F32; /* a NaN is skipped, and stays NaN in both */
+}
+#define TRIG(op)                                                                                   \
+    EW_LOOP1(op##_near_f32, float, float, sft_##op##_near_f32(x))                                  \
+    EW_LOOP1(op##_far_f32, float, float, sft_##op##_f32(x))                                        \
+    static void op##_f32(int64_t n, void *out, const void *a, const void *b, const void *c,        \
+                         const sft_kcall *k) {                                                     \
+        for (int64_t i = 0; i < n; i += SFT_BLOCK) {                                               \
+            int64_t m = n - i < SFT_BLOCK ? n - i : SFT_BLOCK;                                     \
+            const float *p = (const float *)a + i;                                                 \
+            (all_near(m, p) ? op##_near_f32 : op##_far_f32)(m, (float *)out + i, p, b, c, k);      \
+        }                                                                                          \
+    }                                                                                              \
+    EW_LOOP1(op##_f64, double, double, sft_##op##_f64(x))                                          \
+    KERNEL(op)(const sft_kcall *k) {                                                               \
+        static const ew_loops loops = {op##_f32, op##_f64, NULL, false, false};                    \
+        return ew_run(k, &loops);                                                                  \
+    }
+TRIG(sin)
+TRIG(cos)
+TRIG(tan)
 FN(asin)
 FN(acos)
 FN(atan)
