@@ -22,7 +22,7 @@ typedef struct point_job {
 
 /* The row's class, 0-based; -1: ignored. */
 static inline int64_t label_of(const class_job *j, int64_t r) {
-    const int64_t raw = j->target[r], at = raw - j->k->index_base;
+    const int64_t raw = j->target[r], at = (int64_t)((uint64_t)raw - j->k->index_base);
     return (j->p->ignore_index < 0 ? raw : at) == j->p->ignore_index ? -1 : at;
 }
 
@@ -68,12 +68,11 @@ static sft_status check_labels(const class_job *j, const sft_tensor *target) {
     const int64_t n = j->p->classes, base = j->k->index_base;
     int64_t least = INT64_MAX, most = INT64_MIN, bad = -1;
     for (int64_t r = 0; r < j->p->rows; r++) {
-        const int64_t raw = j->target[r];
-        if (label_of(j, r) < 0 && (j->p->ignore_index < 0 ? raw : raw - base) == j->p->ignore_index)
-            continue;
+        const int64_t raw = j->target[r], at = (int64_t)((uint64_t)raw - (uint64_t)base);
+        if ((j->p->ignore_index < 0 ? raw : at) == j->p->ignore_index) continue;
         if (raw < least) least = raw;
         if (raw > most) most = raw;
-        if (bad < 0 && (raw < base || raw - base >= n)) bad = r;
+        if (bad < 0 && (uint64_t)at >= (uint64_t)n) bad = r;
     }
     if (bad < 0) return SFT_OK;
     char at[160];
