@@ -174,6 +174,11 @@ static inline sft_value sft_v_tensors(sft_tensor *const *p, int n) {
     return v;
 }
 
+/* The dtype that an op on these tensors and numbers computes in; may `from` be cast to `to`
+ * in place (no loss of category)? */
+SFT_API sft_dtype sft_result_type(const sft_value *values, int n);
+SFT_API bool sft_can_cast(int from, int to);
+
 /* ---- ops ------------------------------------------------------------------------------------ */
 
 /* One enumerator per row of ops.def: SFT_OP_add, SFT_OP_softmax, ... */
@@ -386,6 +391,15 @@ typedef sft_status (*sft_backward_fn)(void *user, sft_tensor *const *grad_output
 SFT_API sft_status sft_custom_function(const char *name, sft_tensor *const *inputs, int ninputs,
                                        sft_tensor **outputs, int noutputs, sft_backward_fn backward,
                                        void *user, void (*free_fn)(void *user));
+
+/* A callback that calls the engine itself does so between these two: whatever fails in it is then
+ * its own affair (it reports a failure by its return value and sft_set_error() afterwards). */
+typedef struct sft_callback_state {
+    sft_status code;
+    int depth, inside_rule, index_base;
+} sft_callback_state;
+SFT_API void sft_callback_begin(sft_callback_state *s);
+SFT_API void sft_callback_end(const sft_callback_state *s);
 
 /* State that belongs to one line of execution (a thread, or a coroutine of a script). */
 typedef struct sft_context {
