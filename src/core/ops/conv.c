@@ -371,7 +371,7 @@ IMPL(fold) {
     const char *op = c->info->name;
     sft_dtype dtype = (sft_dtype)x->dtype;
     const bool batched = x->ndim == 3;
-    int64_t size[2];
+    int64_t size[2] = {0, 0};
     if (x->ndim != 2 && x->ndim != 3)
         return sft_fail(SFT_ERR_ARGUMENT,
                         "%s: input must be [batch, channels * kernel, windows] or without the batch, "

@@ -239,7 +239,7 @@ IMPL(avg_pool1d) { return avg_pool(c, 1); }
 /* (input, output_size) */
 static sft_status adaptive_avg_pool(sft_opctx *c, int dims) {
     const char *op = c->info->name;
-    int64_t size[2], va[6], vb[6];
+    int64_t size[2] = {0, 0}, va[6], vb[6];
     sft_tensor *in = ARG_T(0);
     SFT_TRY(read_pair(op, "output_size", &c->a[1], dims, 1, NULL, size));
     sft_tensor *x = planes_input(op, in, dims, false);
