@@ -24,6 +24,7 @@ enum {
     MIN_WORK = 4000000,   /* multiplications of a call below which the library is not loaded */
     CHUNK_WORK = 6000000, /* multiplications of a chunk of images: some 100 us */
     CACHE_SIZE = 509,     /* plans kept */
+    ENOUGH_TASKS = 8,     /* below, channels are split too */
     MOST_PARTS = 16       /* parts of a weight gradient */
 };
 
@@ -36,9 +37,10 @@ typedef struct side {
     size_t bytes;             /* of inner, 0 without reorder */
 } side;
 
-/* A compiled convolution of a chunk of images. */
+/* A compiled convolution of a chunk of images, or of a block of its channels. */
 typedef struct plan {
-    sft_conv c; /* n: images of the chunk */
+    sft_conv c;     /* n: images of the chunk; ic or oc: channels of the block */
+    int64_t ic, oc; /* channels of the whole */
     pass pass;
     bool bias, usable;
     bool bound; /* made for a given layout of the weights */
@@ -70,20 +72,23 @@ static void destroy_plan(plan *p) {
     sft_free(p, sizeof *p);
 }
 
+/* The tensors as the user has them: contiguous, or a block of channels of a contiguous one. */
 static void plain_descs(plan *p) {
     sft_dnnl_api *d = &sft_dnnl_lib;
     const sft_conv *c = &p->c;
-    dnnl_dims_t src = {c->n, c->ic, c->ih, c->iw}, dst = {c->n, c->oc, c->oh, c->ow},
-                bias = {c->oc};
-    d->memory_desc_init_by_tag(&p->src.plain, 4, src, dnnl_f32, dnnl_abcd);
-    d->memory_desc_init_by_tag(&p->dst.plain, 4, dst, dnnl_f32, dnnl_abcd);
+    int64_t in = c->ih * c->iw, out = c->oh * c->ow, taps = c->kh * c->kw;
+    dnnl_dims_t src = {c->n, c->ic, c->ih, c->iw}, src_step = {p->ic * in, in, c->iw, 1};
+    dnnl_dims_t dst = {c->n, c->oc, c->oh, c->ow}, dst_step = {p->oc * out, out, c->ow, 1};
+    dnnl_dims_t bias = {c->oc};
+    d->memory_desc_init_by_strides(&p->src.plain, 4, src, dnnl_f32, src_step);
+    d->memory_desc_init_by_strides(&p->dst.plain, 4, dst, dnnl_f32, dst_step);
     d->memory_desc_init_by_tag(&p->bias_md, 1, bias, dnnl_f32, dnnl_a);
     if (c->groups > 1) {
         dnnl_dims_t wei = {c->groups, c->oc / c->groups, c->ic / c->groups, c->kh, c->kw};
         d->memory_desc_init_by_tag(&p->wei.plain, 5, wei, dnnl_f32, dnnl_abcde);
     } else {
-        dnnl_dims_t wei = {c->oc, c->ic, c->kh, c->kw};
-        d->memory_desc_init_by_tag(&p->wei.plain, 4, wei, dnnl_f32, dnnl_abcd);
+        dnnl_dims_t wei = {c->oc, c->ic, c->kh, c->kw}, step = {p->ic * taps, taps, c->kw, 1};
+        d->memory_desc_init_by_strides(&p->wei.plain, 4, wei, dnnl_f32, step);
     }
 }
 
@@ -180,32 +185,44 @@ static bool build(plan *p, const dnnl_memory_desc_t *wei_md) {
     return ok;
 }
 
-static uint64_t hash_key(const sft_conv *c, pass kind, bool bias, bool bound) {
-    const int64_t v[] = {c->n,  c->ic,     c->ih,  c->iw,  c->oc,  c->kh,  c->kw,
-                         c->sh, c->sw,     c->ph0, c->ph1, c->pw0, c->pw1, c->dh,
-                         c->dw, c->groups, kind,   bias,   bound};
+/* What a plan is found by. */
+typedef struct plan_key {
+    sft_conv c;
+    int64_t ic, oc;
+    pass pass;
+    bool bias, bound;
+} plan_key;
+
+static uint64_t hash_key(const plan_key *k) {
+    const sft_conv *c = &k->c;
+    const int64_t v[] = {c->n,  c->ic,     c->ih,  c->iw,  c->oc,   c->kh,   c->kw,
+                         c->sh, c->sw,     c->ph0, c->ph1, c->pw0,  c->pw1,  c->dh,
+                         c->dw, c->groups, k->ic,  k->oc,  k->pass, k->bias, k->bound};
     uint64_t h = 1469598103934665603u;
     for (size_t i = 0; i < sizeof v / sizeof *v; i++) h = (h ^ (uint64_t)v[i]) * 1099511628211u;
     return h ^ h >> 29;
 }
 
-static bool same_key(const plan *p, const sft_conv *c, pass kind, bool bias, bool bound) {
+static bool same_key(const plan *p, const plan_key *k) {
+    const sft_conv *c = &k->c;
     const sft_conv *a = &p->c;
-    return p->pass == kind && p->bias == bias && p->bound == bound && a->n == c->n &&
-           a->ic == c->ic && a->ih == c->ih && a->iw == c->iw && a->oc == c->oc && a->kh == c->kh &&
-           a->kw == c->kw && a->oh == c->oh && a->ow == c->ow && a->sh == c->sh && a->sw == c->sw &&
-           a->ph0 == c->ph0 && a->ph1 == c->ph1 && a->pw0 == c->pw0 && a->pw1 == c->pw1 &&
-           a->dh == c->dh && a->dw == c->dw && a->groups == c->groups;
+    return p->pass == k->pass && p->bias == k->bias && p->bound == k->bound && p->ic == k->ic &&
+           p->oc == k->oc && a->n == c->n && a->ic == c->ic && a->ih == c->ih && a->iw == c->iw &&
+           a->oc == c->oc && a->kh == c->kh && a->kw == c->kw && a->oh == c->oh && a->ow == c->ow &&
+           a->sh == c->sh && a->sw == c->sw && a->ph0 == c->ph0 && a->ph1 == c->ph1 &&
+           a->pw0 == c->pw0 && a->pw1 == c->pw1 && a->dh == c->dh && a->dw == c->dw &&
+           a->groups == c->groups;
 }
 
-/* The plan for `images` images of c, made now if it is new; to be given back with release.  wei_md:
- * the layout that the weights must have (that of another plan), or NULL.  NULL: no memory. */
-static plan *acquire(const sft_conv *c, int64_t images, pass kind, bool bias,
+/* The plan for `images` images and one of `blocks` blocks of channels of c, made now if it is new;
+ * to be given back with release.  wei_md: the layout that the weights must have (that of another
+ * plan), or NULL.  NULL: no memory. */
+static plan *acquire(const sft_conv *c, int64_t images, int64_t blocks, pass kind, bool bias,
                      const dnnl_memory_desc_t *wei_md) {
-    sft_conv key = *c;
-    key.n = images;
-    bool bound = wei_md != NULL;
-    uint64_t h = hash_key(&key, kind, bias, bound);
+    plan_key key = {*c, c->ic, c->oc, kind, bias, wei_md != NULL};
+    key.c.n = images;
+    *(kind == BACKWARD_DATA ? &key.c.ic : &key.c.oc) /= blocks;
+    uint64_t h = hash_key(&key);
     enum { PROBES = 4 };
     plan *found = NULL;
     int slot = -1;
@@ -213,7 +230,7 @@ static plan *acquire(const sft_conv *c, int64_t images, pass kind, bool bias,
     for (int i = 0; i < PROBES && !found; i++) {
         int at = (int)((h + (uint64_t)i) % CACHE_SIZE);
         plan *p = plans[at];
-        if (p && same_key(p, &key, kind, bias, bound)) {
+        if (p && same_key(p, &key)) {
             bool fits =
                 !wei_md || !p->usable || sft_dnnl_lib.memory_desc_equal(wei_md, &p->wei.inner);
             if (fits)
@@ -227,10 +244,12 @@ static plan *acquire(const sft_conv *c, int64_t images, pass kind, bool bias,
     if (!found) {
         found = sft_alloc_zero(sizeof *found);
         if (found) {
-            found->c = key;
+            found->c = key.c;
+            found->ic = c->ic;
+            found->oc = c->oc;
             found->pass = kind;
             found->bias = bias;
-            found->bound = bound;
+            found->bound = key.bound;
             int state = sft_dnnl_enter();
             found->usable = build(found, wei_md);
             sft_dnnl_leave(state);
@@ -285,34 +304,44 @@ static bool reorder(const side *s, dnnl_stream_t stream, bool input, void *plain
     return execute(s->reorder, stream, args, 2);
 }
 
-/* A reorder outside of the parallel loop. */
-static bool reorder_alone(const side *s, bool input, void *plain, void *inner) {
+typedef struct job {
+    const sft_conv *c;
+    plan *main, *rest;      /* rest: for the remainder of the images, or NULL */
+    int64_t chunks, blocks; /* of images, and of the output's channels */
+    pass pass;
+    char *src, *bias, *dst;
+    char *wei; /* inner layout, one a block; of a weight gradient one a chunk and block */
+    _Atomic bool failed;
+} job;
+
+/* All weights, from or to the plain layout. */
+static bool reorder_weights(const job *j, bool input, char *plain, char *inner) {
+    const plan *p = j->main;
+    int64_t taps = p->c.kh * p->c.kw;
+    int64_t step = (j->pass == BACKWARD_DATA ? p->c.ic : p->c.oc * p->ic) * taps * 4;
     int state = sft_dnnl_enter();
     dnnl_stream_t stream = NULL;
     bool ok = sft_dnnl_lib.stream_create(&stream, sft_dnnl_lib.engine, dnnl_stream_default_flags) ==
-                  dnnl_success &&
-              reorder(s, stream, input, plain, inner);
+              dnnl_success;
+    for (int64_t b = 0; b < j->blocks && ok; b++)
+        ok = reorder(&p->wei, stream, input, plain + b * step,
+                     inner + b * (int64_t)p->inner_wei_bytes);
     if (stream) sft_dnnl_lib.stream_destroy(stream);
     sft_dnnl_leave(state);
     return ok;
 }
 
-typedef struct job {
-    const sft_conv *c;
-    plan *main, *rest; /* rest: for the remainder of the images, or NULL */
-    int64_t chunks;
-    pass pass;
-    char *src, *wei, *bias, *dst; /* wei: inner layout; of a weight gradient: one for each chunk */
-    _Atomic bool failed;
-} job;
-
-static bool run_chunk(const job *j, int64_t chunk, dnnl_stream_t stream) {
+/* One block of channels of one chunk of images. */
+static bool run_chunk(const job *j, int64_t task, dnnl_stream_t stream) {
     const sft_conv *c = j->c;
+    int64_t chunk = task / j->blocks, block = task % j->blocks;
     const plan *p = j->rest && chunk == j->chunks - 1 ? j->rest : j->main;
     int64_t first = chunk * j->main->c.n;
-    char *src = j->src + first * c->ic * c->ih * c->iw * 4;
-    char *dst = j->dst + first * c->oc * c->oh * c->ow * 4;
-    char *wei = j->wei + (j->pass == BACKWARD_WEIGHTS ? chunk * (int64_t)p->inner_wei_bytes : 0);
+    int64_t ic = first * c->ic + (j->pass == BACKWARD_DATA ? block * p->c.ic : 0);
+    int64_t oc = first * c->oc + (j->pass == BACKWARD_DATA ? 0 : block * p->c.oc);
+    char *src = j->src + ic * c->ih * c->iw * 4;
+    char *dst = j->dst + oc * c->oh * c->ow * 4;
+    char *wei = j->wei + (j->pass == BACKWARD_WEIGHTS ? task : block) * (int64_t)p->inner_wei_bytes;
     size_t src_bytes = align_up(p->src.bytes), dst_bytes = align_up(p->dst.bytes);
     char *work = sft_scratch(SFT_SCRATCH_DNNL, src_bytes + dst_bytes + p->pad_bytes + 64);
     if (!work) return false;
@@ -331,7 +360,7 @@ static bool run_chunk(const job *j, int64_t chunk, dnnl_stream_t stream) {
                    {ids[j->pass][1], &p->wei.inner, wei},
                    {ids[j->pass][2], &p->dst.inner, inner_dst}};
     int n = 3;
-    if (p->bias) args[n++] = (arg){DNNL_ARG_BIAS, &p->bias_md, j->bias};
+    if (p->bias) args[n++] = (arg){DNNL_ARG_BIAS, &p->bias_md, j->bias + block * p->c.oc * 4};
     if (p->pad_bytes) args[n++] = (arg){DNNL_ARG_SCRATCHPAD, &p->pad_md, pad};
     if (!execute(p->conv, stream, args, n)) return false;
     if (p->dst.reorder && j->pass == FORWARD)
@@ -366,14 +395,25 @@ static bool worth_it(const sft_conv *c) {
     return sft_dnnl();
 }
 
+/* Blocks of channels where the images alone give threads too little to share. */
+static int64_t channel_blocks(const sft_conv *c, pass kind, int64_t chunks) {
+    int64_t channels = kind == BACKWARD_DATA ? c->ic : c->oc, blocks = 1;
+    if (c->groups > 1 || image_work(c) * (double)c->n < 2.0 * CHUNK_WORK) return 1;
+    while (chunks * blocks < ENOUGH_TASKS && channels % (blocks * 2 * 16) == 0) blocks *= 2;
+    return blocks;
+}
+
 /* Plans for chunks of `images`, and for what is left over. */
 static sft_dnnl_result get_plans(job *j, int64_t images, bool bias) {
-    j->main = acquire(j->c, images, j->pass, bias, NULL);
+    j->blocks = channel_blocks(j->c, j->pass, div_up(j->c->n, images));
+    j->main = acquire(j->c, images, j->blocks, j->pass, bias, NULL);
     if (!j->main) return SFT_DNNL_FAILED;
     if (!j->main->usable) return SFT_DNNL_NO;
+    /* blocks of plain weights are not one after the other; no kernel we know wants them so */
+    if (j->pass == BACKWARD_DATA && j->blocks > 1 && !j->main->wei.reorder) return SFT_DNNL_NO;
     j->chunks = div_up(j->c->n, images);
     if (j->c->n % images == 0) return SFT_DNNL_OK;
-    j->rest = acquire(j->c, j->c->n % images, j->pass, bias, &j->main->wei.inner);
+    j->rest = acquire(j->c, j->c->n % images, j->blocks, j->pass, bias, &j->main->wei.inner);
     if (!j->rest) return SFT_DNNL_FAILED;
     return j->rest->usable ? SFT_DNNL_OK : SFT_DNNL_NO;
 }
@@ -387,13 +427,13 @@ static sft_dnnl_result run_images(job *j, void *plain_wei, bool bias) {
     if (r == SFT_DNNL_OK) {
         j->wei = plain_wei;
         if (j->main->wei.reorder) {
-            j->wei = sft_scratch(SFT_SCRATCH_CONV_SHARED, j->main->inner_wei_bytes);
-            if (!j->wei || !reorder_alone(&j->main->wei, true, plain_wei, j->wei))
-                r = SFT_DNNL_FAILED;
+            j->wei =
+                sft_scratch(SFT_SCRATCH_CONV_SHARED, j->main->inner_wei_bytes * (size_t)j->blocks);
+            if (!j->wei || !reorder_weights(j, true, plain_wei, j->wei)) r = SFT_DNNL_FAILED;
         }
     }
     if (r == SFT_DNNL_OK) {
-        sft_parallel_for(j->chunks, 1, run_range, j);
+        sft_parallel_for(j->chunks * j->blocks, 1, run_range, j);
         if (atomic_load(&j->failed)) r = SFT_DNNL_FAILED;
     }
     release(j->main);
@@ -442,24 +482,24 @@ static int64_t part_images(const sft_conv *c) {
 
 sft_dnnl_result sft_dnnl_conv_backward_weights(const sft_conv *c, const void *x, const void *dy,
                                                void *dw) {
-    if (!worth_it(c)) return SFT_DNNL_NO;
+    if (c->ic <= 3 || !worth_it(c)) return SFT_DNNL_NO; /* products over patches are faster */
     job j = {.c = c, .pass = BACKWARD_WEIGHTS, .src = (char *)(uintptr_t)x};
     j.dst = (char *)(uintptr_t)dy;
     atomic_init(&j.failed, false);
     sft_dnnl_result r = get_plans(&j, part_images(c), false);
     if (r == SFT_DNNL_OK) {
-        size_t bytes = j.main->inner_wei_bytes;
+        size_t bytes = j.main->inner_wei_bytes * (size_t)j.blocks; /* of a chunk */
         bool direct = j.chunks == 1 && !j.main->wei.reorder;
         j.wei = direct ? dw : sft_scratch(SFT_SCRATCH_CONV_SHARED, bytes * (size_t)j.chunks);
         if (!j.wei) {
             r = SFT_DNNL_FAILED;
         } else {
-            sft_parallel_for(j.chunks, 1, run_range, &j);
+            sft_parallel_for(j.chunks * j.blocks, 1, run_range, &j);
             sum_job s = {(float *)(void *)j.wei, (float *)(void *)(j.wei + bytes),
                          (int64_t)(bytes / 4), j.chunks - 1};
             if (s.parts > 0) sft_parallel_for(s.size, 16384, sum_range, &s);
             if (j.main->wei.reorder) {
-                if (!reorder_alone(&j.main->wei, false, dw, j.wei)) r = SFT_DNNL_FAILED;
+                if (!reorder_weights(&j, false, dw, j.wei)) r = SFT_DNNL_FAILED;
             } else if (!direct) {
                 memcpy(dw, j.wei, bytes);
             }
