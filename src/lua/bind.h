@@ -270,6 +270,7 @@ void sftl_open_context(lua_State *L, binding *u, int sft);
 void sftl_open_files(lua_State *L, binding *u, int sft);
 void sftl_open_env(lua_State *L, binding *u, int sft);
 void sftl_open_loader(lua_State *L, binding *u, int sft);
+void sftl_open_ops_table(lua_State *L, binding *u, int sft);
 void sftl_find_lib(binding *u);
 int sftl_scope_fn(lua_State *L);
 void sftl_open_scope(lua_State *L, binding *u, int sft);

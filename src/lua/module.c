@@ -53,6 +53,7 @@ int luaopen_sft(lua_State *L) {
     sftl_open_files(L, u, sft);
     sftl_open_env(L, u, sft);
     sftl_open_loader(L, u, sft);
+    sftl_open_ops_table(L, u, sft);
     lua_settop(L, sft);
     lua_pushvalue(L, sft);
     lua_rawsetp(L, LUA_REGISTRYINDEX, u);
