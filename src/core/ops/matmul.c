@@ -3,11 +3,7 @@
 #include "matmul.h"
 
 static sft_status same_dtype(sft_opctx *c, const sft_tensor *a, const sft_tensor *b) {
-    if (a->dtype == b->dtype) {
-        if (a->dtype != SFT_bool) return SFT_OK;
-        return sft_fail(SFT_ERR_UNSUPPORTED, "%s: not supported for bool; convert with x:float()",
-                        c->info->name);
-    }
+    if (a->dtype == b->dtype) return SFT_OK;
     return sft_fail(SFT_ERR_ARGUMENT,
                     "%s: both tensors must have one dtype, got %s and %s; convert with x:to(...)",
                     c->info->name, sft_dtype_name((sft_dtype)a->dtype),
@@ -90,9 +86,6 @@ IMPL(addmm) {
     SFT_TRY(same_dtype(c, input, a));
     if (a->shape[nd - 1] != b->shape[nd - 2] || (nd == 3 && a->shape[0] != b->shape[0]))
         return bad_shapes(c, a, b);
-    if (!sft_is_float(a->dtype) && (c->a[3].kind == SFT_V_FLOAT || c->a[4].kind == SFT_V_FLOAT))
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: beta and alpha must be integers for integer tensors",
-                        c->info->name);
     int64_t shape[3] = {a->shape[0], a->shape[1], b->shape[nd - 1]};
     if (nd == 2) shape[1] = b->shape[1];
     int64_t full[SFT_MAX_DIMS];
@@ -106,7 +99,10 @@ IMPL(addmm) {
                      c->info->name, SFT_SHAPE(input), SFT_SHAPE(out));
         return sft_last_status();
     }
-    double beta = sft_number(&c->a[3]), alpha = sft_number(&c->a[4]);
+    /* Integer tensors take the integer part. */
+    bool real = sft_is_float(a->dtype);
+    double beta = real ? sft_number(&c->a[3]) : (double)sft_integer(&c->a[3]);
+    double alpha = real ? sft_number(&c->a[4]) : (double)sft_integer(&c->a[4]);
     int64_t last = shape[nd - 1];
     if (beta == 1 && input->ndim >= 1 && input->numel == last && input->shape[input->ndim - 1] == last &&
         input->contiguous) {

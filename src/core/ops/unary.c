@@ -26,7 +26,7 @@ sft_status sft_need_float(sft_opctx *c, sft_dtype found) {
 
 /* ---- made of others -------------------------------------------------------------------------- */
 
-IMPL(square) { return sft_ret(c, DO(mul, c->a[0], c->a[0])); }
+IMPL(square) { return sft_ret(c, DO(pow, c->a[0], 2)); }
 IMPL(sgn) { return sft_ret(c, DO(sign, c->a[0])); }
 IMPL(positive) {
     if (c->a[0].u.t->dtype == SFT_bool)
