@@ -176,7 +176,6 @@ IMPL(prod) {
     return reduce(c, x, ARG_B(2), dtype, &p);
 }
 
-#ifdef SFT_LATER
 /* The product of all other elements: over the last dim of x[..., n]. Made of the products up to and
  * from each element, so that zeros do no harm. */
 static sft_tensor *product_of_others(sft_tensor *x) {
@@ -204,7 +203,6 @@ GRAD(prod) {
     SET(0, DO(mul, g, others));
 }
 
-#endif
 /* ---- max, min ---------------------------------------------------------------------------------- */
 
 static sft_status not_empty(const sft_opctx *c, const sft_tensor *x, uint32_t mask) {
@@ -249,6 +247,9 @@ IMPL(extreme) {
 static void share(sft_bw *b, int dim) {
     dims_of r = reduced(b, dim);
     sft_tensor *is = DO(eq, IN(0), keep(&r, OUT(0)));
+    sft_value v;
+    if (dim < 0 && OUT(0) && sft_item(OUT(0), &v) == SFT_OK && v.kind == SFT_V_FLOAT && v.u.f != v.u.f)
+        is = DO(isnan, IN(0)); /* the NaNs share it */
     sft_tensor *n = DO(sum, is, dim < 0 ? sft_v_none() : b->a[dim], true);
     SET(0, DO(mul, is, DO(div, keep(&r, G), dim < 0 ? DO(sum, is) : n)));
 }
@@ -287,7 +288,6 @@ IMPL(extreme_dim) {
     sft_release(i);
     return st;
 }
-#ifdef SFT_LATER
 /* The gradient goes to the chosen element. Parameters: self, ..., dim at `dim`; indices: output 1. */
 void sft_grad_select(sft_bw *b, int dim) {
     int ndim;
@@ -304,7 +304,6 @@ void sft_grad_select(sft_bw *b, int dim) {
 }
 GRAD(select_dim1) { sft_grad_select(b, 1); }
 
-#endif
 IMPL(argextreme) {
     sft_tensor *x = c->a[0].u.t;
     sft_reduce_params p = {.ct = compute_dtype(x->dtype)};

@@ -113,7 +113,6 @@ IMPL(cumextreme) {
     SFT_TRY(sft_ret(c, cast(out[0], dtype)));
     return sft_ret(c, out[1]);
 }
-#ifdef SFT_LATER
 GRAD(cumextreme) {
     int ndim;
     const int64_t *shape = sft_bw_shape(b, 0, &ndim);
@@ -122,4 +121,3 @@ GRAD(cumextreme) {
                          : NULL;
     SET(0, ndim ? DO(scatter_add, zero, VAL(1), OUT(1), G) : G);
 }
-#endif
