@@ -182,6 +182,8 @@ function M.signature(fname, text)
     local n, out = select("#", ...), {}
     local last = n > 0 and (select(n, ...)) or nil
     local keywords = M.is_keywords(last) and last or nil
+    -- {} where a value is still to come is that value, an empty list.
+    if keywords and next(keywords) == nil and n <= positional and not params[n].optional then keywords = nil end
     if keywords then n = n - 1 end
     if n > positional then
       while n > positional and (select(n, ...)) == nil do n = n - 1 end

@@ -49,14 +49,13 @@ end
 local function view_key(t)
   if t:numel() == 0 then return nil end
   return table.concat({tostring(t.device), tostring(t.dtype), tostring(t:data_ptr()),
-    table.concat(t.shape, ","), table.concat({t:stride()}, ",")}, "|")
+    table.concat(t.shape, ","), table.concat(t:stride(), ",")}, "|")
 end
 
 local function encode_tensor(state, t, name)
   local known = state.tensors[t]
   if known then return {["$t"] = known} end
-  local ok, key = pcall(view_key, t)
-  key = ok and key or nil
+  local key = view_key(t)
   if key and state.views[key] then return {["$t"] = state.views[key]} end
   if not utf8.len(name) then fail("save: the name of a tensor must be valid UTF-8, got %q", name) end
   name = file_name(state, name)

@@ -1,3 +1,4 @@
+local _ = require "sft"   -- finds the modules below
 local json = require "sft.json"
 local ordered = require "sft.ordered"
 

@@ -87,7 +87,7 @@ describe("Module:to", function()
     function Net:init() self.mask = sft.ones(2) end
     sft.warnings("error")
     local ok, e = pcall(function() Net():to(sft.float64) end)
-    sft.warnings("default")
+    sft.warnings("on")
     assert.is_false(ok)
     assert.matches("Net%.mask", tostring(e))
   end)

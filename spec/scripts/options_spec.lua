@@ -1,3 +1,4 @@
+local _ = require "sft"   -- finds the modules below
 local options = require "sft.options"
 
 local spec = {

@@ -1,3 +1,4 @@
+local _ = require "sft"   -- finds the modules below
 local progress = require "sft.progress"
 
 -- A stream that keeps what is written, and a clock that goes on by hand.
