@@ -50,11 +50,11 @@ IMPL(native_layer_norm) {
     return sft_run(c->op, t, 6, &p);
 }
 
-/* (grad, input, mean, rstd, weight, rms, want) -> dx, dweight, dbias; bits of want: which */
+/* (grad, input, mean, rstd, weight, rms, want, n) -> dx, dweight, dbias; bits of want: which */
 IMPL(layer_norm_backward) {
     sft_tensor *g = DO(contiguous, c->a[0]), *x = ARG_T(1), *w = ARG_T(4);
     if (!g) return sft_last_status();
-    int64_t want = ARG_I(6), rows = ARG_T(2)->numel, n = rows ? x->numel / rows : 0;
+    int64_t want = ARG_I(6), rows = ARG_T(2)->numel, n = ARG_I(7);
     sft_layer_norm_params p = {rows, n, 0, ARG_B(5)};
     sft_tensor *t[8] = {NULL, NULL, NULL, g, x, ARG_T(2), ARG_T(3), w};
     for (int i = 0; i < 3; i++) {
@@ -94,7 +94,8 @@ GRAD(native_layer_norm) {
     }
     int64_t want = NEED(0) | NEED(2) << 1 | NEED(3) << 2;
     sft_tensor *d[3];
-    if (!DO_N(d, 3, layer_norm_backward, G, IN(0), OUT(1), OUT(2), VAL(2), (bool)b->a[5].u.b, want))
+    if (!DO_N(d, 3, layer_norm_backward, G, IN(0), OUT(1), OUT(2), VAL(2), (bool)b->a[5].u.b, want,
+              INT(1)))
         return;
     if (NEED(0)) SET(0, d[0]);
     for (int i = 2; i < 4; i++) {
