@@ -42,7 +42,8 @@ static int call_list(lua_State *L, binding *u, unsigned mode, int op, frame *f, 
     return 1;
 }
 
-static int call_rows(lua_State *L, unsigned mode) {
+/* `form`: the flag that a row needs to be called in this way. */
+static int call_rows(lua_State *L, unsigned mode, unsigned form) {
     binding *u = sftl_u(L);
     const op_set *set = lua_touserdata(L, lua_upvalueindex(2));
     int n = lua_gettop(L), first = n + 1, handles = 0, anchor = 0;
@@ -60,7 +61,7 @@ static int call_rows(lua_State *L, unsigned mode) {
     int op = -1;
     for (int i = 0; i < set->nrows && n >= 0; i++) {
         const sft_op_info *info = sft_op_get_info((sft_op_id)set->rows[i]);
-        if ((mode & SFT_CALL_INPLACE) && !(info->flags & SFT_F_INPLACE)) continue;
+        if (!(info->flags & form)) continue;
         f.dst = NULL;
         f.has_out = false;
         f.nints = f.nts = 0;
@@ -89,9 +90,11 @@ static int call_rows(lua_State *L, unsigned mode) {
     return fill_results(L, u, &f, first, out, nout);
 }
 
-static int call_op(lua_State *L) { return call_rows(L, SFT_CALL_ONE_BASED); }
+static int call_method(lua_State *L) { return call_rows(L, SFT_CALL_ONE_BASED, SFT_F_METHOD); }
+static int call_function(lua_State *L) { return call_rows(L, SFT_CALL_ONE_BASED, SFT_F_FUNCTION); }
+static int call_functional(lua_State *L) { return call_rows(L, SFT_CALL_ONE_BASED, SFT_F_NN); }
 static int call_inplace(lua_State *L) {
-    return call_rows(L, SFT_CALL_ONE_BASED | SFT_CALL_INPLACE);
+    return call_rows(L, SFT_CALL_ONE_BASED | SFT_CALL_INPLACE, SFT_F_INPLACE);
 }
 
 /* ---- for hand-written functions --------------------------------------------------------------------- */
@@ -219,9 +222,28 @@ void sftl_open_operators(lua_State *L, binding *u) {
 
 /* ---- registration ---------------------------------------------------------------------------------------- */
 
-static void put(lua_State *L, int table, const char *name) {
-    lua_pushvalue(L, -1);
+static void put(lua_State *L, binding *u, const op_set *s, lua_CFunction fn, int table,
+                const char *name) {
+    lua_pushlightuserdata(L, u);
+    lua_pushlightuserdata(L, (void *)s);
+    lua_pushcclosure(L, fn, 2);
     lua_setfield(L, table, name);
+}
+
+/* name, and name_ where there is an in-place form */
+static void put_names(lua_State *L, binding *u, const op_set *s, const char *as, int sft, int methods,
+                      int functional) {
+    if (s->flags & SFT_F_METHOD) put(L, u, s, call_method, methods, as);
+    if (s->flags & SFT_F_FUNCTION) put(L, u, s, call_function, sft, as);
+    if (s->flags & SFT_F_NN) put(L, u, s, call_functional, functional, as);
+    char name[64];
+    size_t len = strlen(as);
+    if (!(s->flags & SFT_F_INPLACE) || len >= sizeof name - 2) return;
+    memcpy(name, as, len);
+    memcpy(name + len, "_", 2);
+    put(L, u, s, call_inplace, methods, name);
+    if (s->flags & SFT_F_FUNCTION) put(L, u, s, call_inplace, sft, name);
+    if (s->flags & SFT_F_NN) put(L, u, s, call_inplace, functional, name);
 }
 
 /* A row may share its name with a submodule's folder or a hand-written function, which wins: those
@@ -229,28 +251,10 @@ static void put(lua_State *L, int table, const char *name) {
 void sftl_open_ops(lua_State *L, binding *u, int sft, int methods, int functional) {
     int n;
     const op_set *sets = sftl_op_sets(&n);
-    for (int i = 0; i < n; i++) {
-        const op_set *s = &sets[i];
-        lua_pushlightuserdata(L, u);
-        lua_pushlightuserdata(L, (void *)s);
-        lua_pushcclosure(L, call_op, 2);
-        if (s->flags & SFT_F_METHOD) put(L, methods, s->name);
-        if (s->flags & SFT_F_FUNCTION) put(L, sft, s->name);
-        if (s->flags & SFT_F_NN) put(L, functional, s->name);
-        lua_pop(L, 1);
-        if (!(s->flags & SFT_F_INPLACE)) continue;
-        lua_pushlightuserdata(L, u);
-        lua_pushlightuserdata(L, (void *)s);
-        lua_pushcclosure(L, call_inplace, 2);
-        char name[64];
-        size_t len = strlen(s->name);
-        if (len < sizeof name - 2) {
-            memcpy(name, s->name, len);
-            memcpy(name + len, "_", 2);
-            put(L, methods, name);
-            if (s->flags & SFT_F_FUNCTION) put(L, sft, name);
-            if (s->flags & SFT_F_NN) put(L, functional, name);
-        }
-        lua_pop(L, 1);
+    for (int i = 0; i < n; i++) put_names(L, u, &sets[i], sets[i].name, sft, methods, functional);
+    const char *as, *of;
+    for (int i = 0; (as = sft_op_alias(i, &of)) != NULL; i++) {
+        const op_set *s = sftl_find_set(of, strlen(of));
+        if (s) put_names(L, u, s, as, sft, methods, functional);
     }
 }

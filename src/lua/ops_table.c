@@ -20,13 +20,23 @@ static const struct {
     {NULL, NULL}};
 
 static const char *type_name(uint8_t type) {
-    static const char *const names[] = {
-        [SFT_P_TENSOR] = "Tensor",  [SFT_P_TENSORS] = "Tensor[]", [SFT_P_TENSOR_SCALAR] = "Tensor|Scalar",
-        [SFT_P_SCALAR] = "Scalar",  [SFT_P_INT] = "int",          [SFT_P_FLOAT] = "float",
-        [SFT_P_BOOL] = "bool",      [SFT_P_STR] = "str",          [SFT_P_DIM] = "dim",
-        [SFT_P_DIMS] = "dim[]",     [SFT_P_INDEX] = "index",      [SFT_P_INTS] = "int[]",
-        [SFT_P_SIZES] = "size...",  [SFT_P_FLOATS] = "float[]",   [SFT_P_DTYPE] = "dtype",
-        [SFT_P_DEVICE] = "device",  [SFT_P_GENERATOR] = "Generator"};
+    static const char *const names[] = {[SFT_P_TENSOR] = "Tensor",
+                                        [SFT_P_TENSORS] = "Tensor[]",
+                                        [SFT_P_TENSOR_SCALAR] = "Tensor|Scalar",
+                                        [SFT_P_SCALAR] = "Scalar",
+                                        [SFT_P_INT] = "int",
+                                        [SFT_P_FLOAT] = "float",
+                                        [SFT_P_BOOL] = "bool",
+                                        [SFT_P_STR] = "str",
+                                        [SFT_P_DIM] = "dim",
+                                        [SFT_P_DIMS] = "dim[]",
+                                        [SFT_P_INDEX] = "index",
+                                        [SFT_P_INTS] = "int[]",
+                                        [SFT_P_SIZES] = "size...",
+                                        [SFT_P_FLOATS] = "float[]",
+                                        [SFT_P_DTYPE] = "dtype",
+                                        [SFT_P_DEVICE] = "device",
+                                        [SFT_P_GENERATOR] = "Generator"};
     return type < sizeof names / sizeof *names && names[type] ? names[type] : "?";
 }
 
@@ -68,9 +78,10 @@ static int ops(lua_State *L) {
     static const struct {
         const char *name;
         uint16_t bit;
-    } flags[] = {{"method", SFT_F_METHOD}, {"func", SFT_F_FUNCTION}, {"nn", SFT_F_NN},
-                 {"inplace", SFT_F_INPLACE}, {"out", SFT_F_OUT},     {"dst", SFT_F_DST},
-                 {"view", SFT_F_VIEW},     {"index_out", SFT_F_INDEX_OUT},
+    } flags[] = {{"method", SFT_F_METHOD},  {"func", SFT_F_FUNCTION},
+                 {"nn", SFT_F_NN},          {"inplace", SFT_F_INPLACE},
+                 {"out", SFT_F_OUT},        {"dst", SFT_F_DST},
+                 {"view", SFT_F_VIEW},      {"index_out", SFT_F_INDEX_OUT},
                  {"mutates", SFT_F_MUTATES}};
     lua_createtable(L, SFT_OP_COUNT, 0);
     for (int i = 0; i < SFT_OP_COUNT; i++) {
