@@ -1,0 +1,12 @@
+-- Copies and fills.
+
+return function(T)
+  local m = T({2, 3})
+  return {
+    copy = {{m, T({3})}, {m, T({2, 3})}},
+    fill = {{m, 2}, {m, T({})}},
+    clone = {{m}, {T({})}},
+    to = {{m, "float64"}, {m, "cpu"}, {m, kw = {dtype = "float32"}, grad_tol = 1e6, grad = false}},
+    contiguous = {{m}},
+  }
+end

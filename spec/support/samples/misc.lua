@@ -1,0 +1,5 @@
+-- What fits no other family.
+
+return function()
+  return {}
+end
