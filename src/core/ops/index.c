@@ -258,7 +258,11 @@ GRAD(take) {
 
 sft_status sft_check_gather(const char *op, const sft_tensor *self, const sft_tensor *index,
                             const sft_tensor *src, int dim) {
-    SFT_TRY(sft_check_index_dtype(op, "index", index));
+    if (index->dtype != SFT_int64) /* PyTorch takes no int32 here */
+        return sft_fail(SFT_ERR_ARGUMENT,
+                        "%s: argument 'index' must be an int64 tensor, got %s; convert it with "
+                        "x:to(sft.int64)",
+                        op, sft_dtype_name((sft_dtype)index->dtype));
     if (!index->numel) return SFT_OK;
     int n = self->ndim ? self->ndim : 1, m = index->ndim ? index->ndim : 1;
     if (n != m)

@@ -344,6 +344,12 @@ IMPL(pad) {
                             (long long)right[d]);
     }
     sft_tensor *y = x;
-    for (int d = x->ndim - dims; d < x->ndim; d++) y = pad_dim(y, mode, d, left[d], right[d]);
+    for (int d = x->ndim - dims; d < x->ndim && y; d++) {
+        /* what circular pads repeat is what negative pads leave */
+        int64_t cut_left = mode == PAD_CIRCULAR && left[d] < 0 ? -left[d] : 0;
+        int64_t cut_right = mode == PAD_CIRCULAR && right[d] < 0 ? -right[d] : 0;
+        if (cut_left || cut_right) y = DO(slice, y, d, cut_left, x->shape[d] - cut_right, 1);
+        y = pad_dim(y, mode, d, left[d] + cut_left, right[d] + cut_right);
+    }
     return sft_ret(c, y == x ? DO(clone, x) : y);
 }

@@ -170,7 +170,11 @@ IMPL(index_add) {
     SFT_TRY(check_source("index_add", c->a[0].u.t, ARG_I(1), c->a[2].u.t, source));
     const sft_value alpha = c->a[4];
     if (alpha.kind != SFT_V_INT || alpha.u.i != 1) {
-        source = DO(mul, source, alpha);
+        if (alpha.kind == SFT_V_FLOAT && !sft_is_float(source->dtype))
+            return sft_fail(SFT_ERR_ARGUMENT,
+                            "index_add: 'alpha' must be an integer for integer tensors, got %g",
+                            alpha.u.f);
+        source = DO(to, DO(mul, source, alpha), sft_v_none(), sft_v_dtype((sft_dtype)source->dtype));
         if (!source) return sft_last_status();
     }
     along a = {ARG_I(1), c->a[2].u.t, false};
