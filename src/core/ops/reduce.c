@@ -289,7 +289,7 @@ IMPL(extreme_dim) {
     return st;
 }
 /* The gradient goes to the chosen element. Parameters: self, ..., dim at `dim`; indices: output 1. */
-void sft_grad_select(sft_bw *b, int dim) {
+void sft_grad_to_chosen(sft_bw *b, int dim) {
     int ndim;
     const int64_t *shape = sft_bw_shape(b, 0, &ndim);
     sft_tensor *g = G, *at = OUT(1);
@@ -302,7 +302,7 @@ void sft_grad_select(sft_bw *b, int dim) {
     }
     SET(0, ndim ? DO(scatter, zero, b->a[dim], at, g) : g);
 }
-GRAD(select_dim1) { sft_grad_select(b, 1); }
+GRAD(select_dim1) { sft_grad_to_chosen(b, 1); }
 
 IMPL(argextreme) {
     sft_tensor *x = c->a[0].u.t;

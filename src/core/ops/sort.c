@@ -1,7 +1,7 @@
 /* sort.c: ordering ops: sort, topk, kthvalue, median, mode, unique, searchsorted. */
 #include "sort.h"
 
-void sft_grad_select(sft_bw *b, int dim);
+void sft_grad_to_chosen(sft_bw *b, int dim);
 
 /* ---- geometry -------------------------------------------------------------------------------- */
 
@@ -60,7 +60,7 @@ IMPL(sort) {
     if (d < 0) return sft_last_status();
     return run(c, c->op, x, d, p.n, c->op == SFT_OP_sort, true, &p);
 }
-GRAD(sort) { sft_grad_select(b, 1); }
+GRAD(sort) { sft_grad_to_chosen(b, 1); }
 
 IMPL(msort) {
     sft_tensor *out[2], *x = c->a[0].u.t;
@@ -80,7 +80,7 @@ IMPL(topk) {
                         (long long)p.k, (long long)p.n, SFT_SHAPE(x));
     return run(c, c->op, x, d, p.k, true, true, &p);
 }
-GRAD(select_dim2) { sft_grad_select(b, 2); }
+GRAD(select_dim2) { sft_grad_to_chosen(b, 2); }
 
 /* (self, k, dim, keepdim): k counts from 1 */
 IMPL(kthvalue) {
@@ -245,4 +245,4 @@ IMPL(searchsorted) {
 /* (self, boundaries, *, out_int32, right) */
 IMPL(bucketize) { return search(c, c->a[1].u.t, &c->a[0], ARG_B(2), ARG_B(3), NULL); }
 /* Only their kernels are used. */
-IMPL(kernel_only) { return sft_fail(SFT_ERR_UNSUPPORTED, "%s: not to be called", c->info->name); }
+IMPL(order_kernel_only) { return sft_fail(SFT_ERR_UNSUPPORTED, "%s: not to be called", c->info->name); }
