@@ -249,6 +249,10 @@ typedef struct sft_op_info {
 /* The row of an op, parsed. Borrowed, lives for ever. */
 SFT_API const sft_op_info *sft_op_get_info(sft_op_id op);
 
+/* Second public names (absolute for abs, ...): the i-th, or NULL past the end; *of is the name that
+ * it stands for. Borrowed. */
+SFT_API const char *sft_op_alias(int i, const char **of);
+
 enum { /* how an op is called */
     SFT_CALL_ONE_BASED = 1, /* index tensors hold 1-based indices (scripts) */
     SFT_CALL_INPLACE = 2    /* the result replaces the first argument's contents */

@@ -139,3 +139,17 @@ const sft_op_info *sft_op_get_info(sft_op_id op) {
     pthread_once(&once, parse_all);
     return (unsigned)op < SFT_OP_COUNT ? &infos[op] : NULL;
 }
+
+static const char *const aliases[][2] = {
+#define OP(id, impl, dtypes, flags, grad, signature, doc)
+#define ALIAS(name, of) {#name, #of},
+#include "ops.def"
+#undef OP
+    {NULL, NULL},
+};
+
+const char *sft_op_alias(int i, const char **of) {
+    if (i < 0 || (size_t)i >= sizeof aliases / sizeof *aliases) return NULL;
+    *of = aliases[i][1];
+    return aliases[i][0];
+}

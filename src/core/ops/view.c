@@ -85,7 +85,14 @@ static sft_status scatter_into(sft_tensor *flat, sft_tensor *src, const sft_valu
                                          offset - sft_storage_offset(flat)));
     if (!v) return sft_last_status();
     if (!sft_has_overlap(v)) return sft_copy_raw(v, src);
-    return sft_fail(SFT_ERR_UNSUPPORTED, "as_strided: no gradient where elements of the view coincide");
+    /* Overlapping elements: their sum, in order, via the positions. */
+    int64_t n = max64(reach(size->u.ints, stride->u.ints, size->n, offset), 1), minus1 = -1;
+    sft_tensor *pos = DO(arange, 0, n, 1, sft_v_dtype(SFT_int64), sft_v_device(src->device));
+    sft_tensor *at = DO(reshape, DO(as_strided, pos, *size, *stride, offset), sft_v_ints(&minus1, 1));
+    sft_tensor *line = sft_temp(sft_view_of(flat, &n, (int64_t[]){1}, 1, -sft_storage_offset(flat)));
+    if (sft_thread()->index_base) at = DO(add, at, 1);
+    return DO_(index_add, line, 0, at, DO(reshape, src, sft_v_ints(&minus1, 1))) ? SFT_OK
+                                                                                 : sft_last_status();
 }
 
 IMPL(as_strided_scatter) {
