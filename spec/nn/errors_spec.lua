@@ -29,7 +29,7 @@ describe("the path of an error", function()
     local e = raises("in Outer.net.features[3]: Linear(6 -> 2): ", Outer(), sft.zeros(3, 4))
     assert.equal(1, count(e, "in Outer"))
     assert.equal(0, count(e, "in Net"))
-    assert.matches("errors_spec%.lua:12: ", e)   -- the innermost line of the user's
+    assert.matches("errors_spec%.lua:11: ", e)   -- the innermost line of the user's
     assert.is_nil(e:find("lib/sft", 1, true))
   end)
 

@@ -167,7 +167,7 @@ local function pin(loader, ...)
   local out = table.pack(...)
   for i = 1, out.n do
     local v = out[i]
-    if sft.is_tensor(v) and v.pin_memory then out[i] = v:pin_memory() end
+    if sft.is_tensor(v) and sft._methods.pin_memory then out[i] = v:pin_memory() end
   end
   return table.unpack(out, 1, out.n)
 end

@@ -55,7 +55,7 @@ initializer("uniform_", "tensor:tensor, a:num=0, b:num=1", function(t, a) t:unif
 initializer("normal_", "tensor:tensor, mean:num=0, std:num=1", function(t, a) t:normal_(a.mean, a.std) end)
 initializer("constant_", "tensor:tensor, val:num", function(t, a) t:fill_(a.val) end)
 initializer("ones_", "tensor:tensor", function(t) t:fill_(1) end)
-initializer("zeros_", "tensor:tensor", function(t) t:zero_() end)
+initializer("zeros_", "tensor:tensor", function(t) t:fill_(0) end)
 
 initializer("eye_", "tensor:tensor", function(t)
   local shape = t.shape

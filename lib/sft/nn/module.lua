@@ -384,7 +384,7 @@ function M.zero_grad(list, set_to_none)
       p.grad = nil
     elseif p.grad then
       local g = p.grad:detach()
-      g:zero_()
+      g:fill_(0)
       p.grad = g
     end
   end
@@ -497,7 +497,7 @@ local function move(root, target)
   sft.no_grad(function()
     walk(root, function(m, name)
       local st = m[S]
-      warn_unregistered(m, join(class_name(root), name), target)
+      warn_unregistered(m, name == "" and class_name(root) or join(class_name(root), name), target)
       for _, field in ipairs(st.parameters) do move_tensor(st.values[field], target) end
       for _, field in ipairs(st.buffers) do move_tensor(st.values[field], target) end
     end)

@@ -48,9 +48,9 @@ local function batch_norm(name, allowed)
 
   function BatchNorm:reset_running_stats()
     if not self.track_running_stats then return end
-    self.running_mean:zero_()
+    self.running_mean:fill_(0)
     self.running_var:fill_(1)
-    self.num_batches_tracked:zero_()
+    self.num_batches_tracked:fill_(0)
   end
 
   function BatchNorm:extra_repr()

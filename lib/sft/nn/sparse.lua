@@ -31,7 +31,7 @@ end
 function Embedding:reset_parameters()
   sft.no_grad(function()
     self.weight:normal_(0, 1)
-    if self.padding_idx then self.weight[self.padding_idx]:zero_() end
+    if self.padding_idx then self.weight[self.padding_idx]:fill_(0) end
   end)
 end
 
