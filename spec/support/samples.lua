@@ -121,8 +121,8 @@ function layouts.contiguous(t)
   return t
 end
 
-function layouts.transposed(t)
-  if t.ndim < 2 then return layouts.sliced(t) end
+function layouts.transposed(t, dtype)
+  if t.ndim < 2 then return layouts.sliced(t, dtype) end
   local order = {}
   for i = t.ndim, 1, -1 do order[#order + 1] = i end
   return t:permute(order):clone():contiguous():permute(order)
