@@ -8,7 +8,8 @@
 --   grad     false: no gradient to check here (say why)
 --   random   values depend on the generator, which is seeded before each call
 --   shape_only  values are unspecified (empty)
---   tol      factor on the tolerances
+--   double   false: no second gradient to check
+--   tol, grad_tol  factors on the tolerances
 --   layouts  false: only contiguous inputs (the result depends on the strides)
 --   zero     false: no zero-size variant
 --
@@ -17,6 +18,7 @@
 --            are enough of them), so that no value is at a kink and each is exact in every dtype
 --   dtype    a fixed dtype ("int64": whole numbers lo to hi); otherwise the walked one
 --   grad     false: no gradient wanted
+--   even     even multiples of 1/32: never equal to one of another tensor, and no ratio of them is whole
 --   nonzero  no zero among the integers
 --   values   the values themselves, flat
 --   float    stays a floating tensor where the walked dtype is an integer one
@@ -85,7 +87,7 @@ function M.values(t, dtype, salt)
   end
   for i = 1, n do
     local v = t.lo + (t.hi - t.lo) * (p[i] + 0.5) / n
-    v = (2 * math.floor(v * 16) + 1) / 32
+    v = (2 * math.floor(v * 16) + (t.even and 0 or 1)) / 32
     if not floating[dtype] then
       if dtype == "bool" then
         v = v > (t.lo + t.hi) / 2

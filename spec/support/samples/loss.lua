@@ -4,7 +4,7 @@ return function(T)
   local s = {}
   local f = "float"
   local function ids(shape, hi) return T(shape, {dtype = "int64", lo = 1, hi = hi}) end
-  local x, y = T({3, 4}), T({3, 4})
+  local x, y = T({3, 4}), T({3, 4}, {even = true})
   local p = T({3, 4}, {lo = 0.1, hi = 0.9})
   local sign = T({3}, {dtype = "int64", values = {1, -1, 1}})
   for name in ("mse_loss l1_loss smooth_l1_loss huber_loss"):gmatch("%S+") do

@@ -2,7 +2,7 @@
 
 return function(T)
   local f = "float"
-  local x, x1 = T({2, 3, 5, 6}, {lo = -4, hi = 4}), T({2, 3, 7})
+  local x, x1 = T({2, 3, 5, 6}, {lo = -8, hi = 8}), T({2, 3, 7})
   return {
     max_pool2d = {
       {x, 2, dtypes = f}, {x, {3, 2}, 2, {1, 1}, dtypes = f}, {x, 2, kw = {dilation = 2, ceil_mode = true}, dtypes = f},
