@@ -96,22 +96,27 @@ const char *sftl_kind(lua_State *L, int index, char buf[64]) {
     }
 }
 
+/* Edits between two names; two neighbours swapped count as one. */
 int sftl_distance(const char *a, size_t alen, const char *b, size_t blen) {
-    int row[64];
+    int rows[3][64], *two = rows[0], *one = rows[1], *row = rows[2];
     if (alen > 60 || blen > 60) return 1000;
-    for (size_t j = 0; j <= blen; j++) row[j] = (int)j;
+    for (size_t j = 0; j <= blen; j++) one[j] = (int)j;
     for (size_t i = 1; i <= alen; i++) {
-        int diagonal = row[0];
         row[0] = (int)i;
         for (size_t j = 1; j <= blen; j++) {
-            int above = row[j], best = diagonal + (a[i - 1] != b[j - 1]);
-            if (above + 1 < best) best = above + 1;
+            int best = one[j - 1] + (a[i - 1] != b[j - 1]);
+            if (one[j] + 1 < best) best = one[j] + 1;
             if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && two[j - 2] + 1 < best)
+                best = two[j - 2] + 1;
             row[j] = best;
-            diagonal = above;
         }
+        int *t = two;
+        two = one;
+        one = row;
+        row = t;
     }
-    return row[blen];
+    return one[blen];
 }
 
 /* ---- the object ------------------------------------------------------------------------------- */
