@@ -9,36 +9,43 @@
 #define FIRST_ABOVE(x, a) (((x) > (a)) | (((x) != (x)) & ((a) == (a))))
 #define FIRST_BELOW(x, a) (((x) < (a)) | (((x) != (x)) & ((a) == (a))))
 
-enum { LANES = 64 };
+enum { LANES = 32 };
 
-/* The best of n contiguous elements; n > 0. */
-#define BEST_OF(name, T, WORST, TAKES)                                                             \
+/* Is one of two elements a NaN? Never among integers. */
+#define UNORDERED(x, y) __builtin_isunordered(x, y)
+#define ORDERED(x, y) 0
+
+/* The best of n contiguous elements; n > 0. A comparison with NaN is false, so NaNs are looked for
+ * on the side, two elements at a time. */
+#define BEST_OF(name, T, NAN_T, WORST, TAKES, OP, ODD)                                             \
     static inline T name##_best(const T *p, int64_t n) {                                           \
         T best = WORST;                                                                            \
         int64_t i = 0;                                                                             \
         if (n >= LANES) {                                                                          \
             T a[LANES];                                                                            \
+            NAN_T odd[LANES] = {0};                                                                \
             memcpy(a, p, sizeof a);                                                                \
-            i = LANES;                                                                             \
-            for (; i + 2 * LANES <= n; i += 2 * LANES) {                                           \
-                const T *q = p + i;                                                                \
-                IVDEP for (int l = 0; l < LANES; l++) {                                            \
-                    T v = a[l];                                                                    \
-                    v = TAKES(q[l], v) ? q[l] : v;                                                 \
-                    v = TAKES(q[l + LANES], v) ? q[l + LANES] : v;                                 \
-                    a[l] = v;                                                                      \
+            for (; i + 2 * LANES <= n; i += 2 * LANES)                                             \
+                for (int l = 0; l < LANES; l++) {                                                  \
+                    const T q = p[i + l], r = p[i + l + LANES], v = q OP r ? q : r;                \
+                    odd[l] |= ODD(q, r);                                                           \
+                    a[l] = v OP a[l] ? v : a[l];                                                   \
                 }                                                                                  \
-            }                                                                                      \
+            NAN_T any = 0;                                                                         \
+            for (int l = 0; l < LANES; l++) any |= odd[l];                                         \
+            if (any) return (T)SFT_NAN_F32;                                                        \
+            for (i = i ? i : LANES; i + LANES <= n; i += LANES)                                    \
+                IVDEP for (int l = 0; l < LANES; l++) a[l] = TAKES(p[i + l], a[l]) ? p[i + l] : a[l]; \
             for (int w = LANES / 2; w > 0; w /= 2)                                                 \
-                IVDEP for (int l = 0; l < w; l++) a[l] = TAKES(a[l + w], a[l]) ? a[l + w] : a[l];  \
+                for (int l = 0; l < w; l++) a[l] = TAKES(a[l + w], a[l]) ? a[l + w] : a[l];        \
             best = a[0];                                                                           \
         }                                                                                          \
         for (; i < n; i++) best = TAKES(p[i], best) ? p[i] : best;                                 \
         return best;                                                                               \
     }
 
-#define EXTREME(name, T, WORST, TAKES)                                                             \
-    BEST_OF(name, T, WORST, TAKES)                                                                 \
+#define EXTREME(name, T, NAN_T, WORST, TAKES, OP, ODD)                                                             \
+    BEST_OF(name, T, NAN_T, WORST, TAKES, OP, ODD)                                                                 \
     static void name##_init(void *acc, int64_t c) {                                                \
         for (int64_t i = 0; i < c; i++) ((T *)acc)[i] = WORST;                                     \
     }                                                                                              \
@@ -82,12 +89,12 @@ enum { LANES = 64 };
         memcpy(o0, acc, sizeof(T) * (size_t)c);                                                    \
     }
 
-EXTREME(max_f32, float, -SFT_INF_F32, ABOVE)
-EXTREME(max_f64, double, -SFT_INF_F64, ABOVE)
-EXTREME(max_i64, int64_t, INT64_MIN, ABOVE)
-EXTREME(min_f32, float, SFT_INF_F32, BELOW)
-EXTREME(min_f64, double, SFT_INF_F64, BELOW)
-EXTREME(min_i64, int64_t, INT64_MAX, BELOW)
+EXTREME(max_f32, float, int32_t, -SFT_INF_F32, ABOVE, >, UNORDERED)
+EXTREME(max_f64, double, int64_t, -SFT_INF_F64, ABOVE, >, UNORDERED)
+EXTREME(max_i64, int64_t, int64_t, INT64_MIN, ABOVE, >, ORDERED)
+EXTREME(min_f32, float, int32_t, SFT_INF_F32, BELOW, <, UNORDERED)
+EXTREME(min_f64, double, int64_t, SFT_INF_F64, BELOW, <, UNORDERED)
+EXTREME(min_i64, int64_t, int64_t, INT64_MAX, BELOW, <, ORDERED)
 
 #define EXTREME_KINDS(name)                                                                        \
     static const red_kind name##_kinds[3] = {                                                      \

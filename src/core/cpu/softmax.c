@@ -134,15 +134,19 @@ ROWS(double, f64, -SFT_INF_F64)
 static void half_unit(const job *j, int64_t at, int64_t c, float *buf) {
     const int64_t n = j->p.n, stride = j->p.inner;
     float *a = buf, *b = buf + n * c;
+    if (stride == 1) {
+        sft_load(SFT_float32, j->dtype, n, j->in[0] + 2 * at, 2, a);
+        if (j->backward) sft_load(SFT_float32, j->dtype, n, j->in[1] + 2 * at, 2, b);
+        row_f32(j, a, b, a, n);
+        sft_store(SFT_float32, j->dtype, n, a, j->out + 2 * at, 2);
+        return;
+    }
     for (int64_t r = 0; r < n; r++) {
         const int64_t e = 2 * (at + r * stride);
         sft_load(SFT_float32, j->dtype, c, j->in[0] + e, 2, a + r * c);
         if (j->backward) sft_load(SFT_float32, j->dtype, c, j->in[1] + e, 2, b + r * c);
     }
-    if (stride == 1)
-        row_f32(j, a, b, a, n);
-    else
-        columns_f32(j, a, c, b, c, a, c, n, c);
+    columns_f32(j, a, c, b, c, a, c, n, c);
     for (int64_t r = 0; r < n; r++)
         sft_store(SFT_float32, j->dtype, c, a + r * c, j->out + 2 * (at + r * stride), 2);
 }

@@ -91,6 +91,11 @@ IMPL(logcumsumexp) {
 GRAD(logcumsumexp) {
     sft_tensor *x = IN(0), *y = OUT(0), *sum = NULL;
     sft_value back = sft_v_bool(!b->a[2].u.b);
+    if (b->create_graph) { /* log 0 has no slope: plainly, at the price of range */
+        sum = DO(_cumsum, DO(mul, G, DO(exp, DO(neg, y))), VAL(1), back);
+        SET(0, DO(mul, DO(exp, x), sum));
+        return;
+    }
     for (int sign = 1; sign >= -1; sign -= 2) {
         sft_tensor *g = DO(relu, sign > 0 ? G : DO(neg, G));
         sft_tensor *t = DO(_logcumsumexp, DO(sub, DO(log, g), y), VAL(1), back);
