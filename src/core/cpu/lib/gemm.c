@@ -247,6 +247,9 @@ static bool run_vector(const problem *p, const char *x, int64_t xs, const char *
 
 /* ---- tasks ---- */
 
+static bool is_tiny(const sft_gemm_args *g) {
+    return g->m * g->n <= TINY_WORK && g->m * g->n * g->k <= TINY_WORK;
+}
 static bool is_dots(const sft_gemm_args *g) {
     return g->m <= DOTS_ROWS && g->m > 1 && g->b_rs == 1 && g->a_cs == 1 && g->k >= 16;
 }
@@ -257,6 +260,10 @@ static bool is_column(const sft_gemm_args *g) {
 
 static bool run_task(const problem *p, int64_t task) {
     const sft_gemm_args *g = &p->g;
+    if (is_tiny(g)) { /* never split: the task is the item */
+        (g->f64 ? tiny_f64 : tiny_f32)(g, task);
+        return true;
+    }
     int64_t es = p->esize, per_item = p->tasks_m * p->tasks_n;
     int64_t item = task / per_item, i = task % per_item / p->tasks_n * p->tile_m,
             j = task % p->tasks_n * p->tile_n;
@@ -334,7 +341,7 @@ static bool run_own(const sft_gemm_args *g, int threads) {
 
 static bool run(const sft_gemm_args *g, bool serial) {
     if (g->m <= 0 || g->n <= 0 || g->batch <= 0) return true;
-    if (g->m * g->n <= TINY_WORK && g->m * g->n * g->k <= TINY_WORK && g->batch == 1) {
+    if (g->batch == 1 && is_tiny(g)) {
         (g->f64 ? tiny_f64 : tiny_f32)(g, 0);
         return true;
     }
