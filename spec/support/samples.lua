@@ -12,6 +12,7 @@
 --   tol, grad_tol  factors on the tolerances
 --   layouts  false: only contiguous inputs (the result depends on the strides)
 --   zero     false: no zero-size variant
+--   keywords false: not the same call when the arguments are named
 --
 -- Options of T:
 --   lo, hi   range of the values (-3 to 3). They are distinct odd multiples of 1/32 (as long as there

@@ -6,7 +6,7 @@ return function(T)
     copy = {{m, T({3})}, {m, T({2, 3})}},
     fill = {{m, 2}, {m, T({})}},
     clone = {{m}, {T({})}},
-    to = {{m, "float64"}, {m, "cpu"}, {m, kw = {dtype = "float32"}, grad_tol = 1e6, grad = false}},
+    to = {{m, "float64", keywords = false}, {m, "cpu"}, {m, kw = {dtype = "float32"}, grad = false}},
     contiguous = {{m}},
   }
 end
