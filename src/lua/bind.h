@@ -20,7 +20,7 @@ typedef struct sftl_scope sftl_scope;
 
 typedef struct sftl_gc {
     size_t threshold;    /* live bytes at which to collect next */
-    size_t slack;        /* growth that is always allowed: 8 to 64 MB */
+    size_t slack;        /* growth that is always allowed: 2 to 64 MB */
     size_t least;        /* smallest live bytes after a collection since the last full one */
     size_t after_full;   /* live bytes after the last full collection */
     double full_cost, full_end; /* seconds */
@@ -121,6 +121,8 @@ int sftl_error(lua_State *L, binding *u, const char *code, const char *fmt, ...)
     __attribute__((format(printf, 4, 5), noreturn));
 /* Raises the engine's last error, or the error of a callback of this state. */
 int sftl_raise(lua_State *L, binding *u) __attribute__((noreturn));
+/* The same; a message that does not begin with the name of an op gets this one. */
+int sftl_raise_op(lua_State *L, binding *u, const char *op) __attribute__((noreturn));
 /* What a value is, for messages: "the string \"abc\"", "nil", "2.5", "a table". */
 const char *sftl_kind(lua_State *L, int index, char buf[64]);
 /* Small distance between two names; for "did you mean". */

@@ -35,7 +35,7 @@ static int call_list(lua_State *L, binding *u, unsigned mode, int op, frame *f, 
     if (st != SFT_OK) {
         a->list = NULL;
         a->n = 0;
-        sftl_raise(L, u);
+        sftl_raise_op(L, u, f->name);
     }
     a->by_engine = true;
     sftl_push_list(L, u, a);
@@ -79,7 +79,7 @@ static int call_rows(lua_State *L, unsigned mode, unsigned form) {
     sft_status st = sft_call((sft_op_id)op, mode, f.v, info->nparams, f.dst, out, &nout);
     sftl_end(&c, u);
     if (__builtin_expect(f.blocks != NULL, 0)) frame_free(&f);
-    if (st != SFT_OK) sftl_raise(L, u);
+    if (st != SFT_OK) sftl_raise_op(L, u, f.name);
     if (mode & SFT_CALL_INPLACE) {
         bool self = same_handle(L, u, out[0]);
         for (int i = 0; i < nout; i++) sft_release(out[i]);
@@ -152,7 +152,8 @@ static int binary(lua_State *L) {
     sftl_call c = sftl_begin(L, u);
     sft_status st = sft_call((sft_op_id)op, SFT_CALL_ONE_BASED, v, 2, NULL, out, &nout);
     sftl_end(&c, u);
-    if (__builtin_expect(st != SFT_OK, 0)) sftl_raise(L, u);
+    if (__builtin_expect(st != SFT_OK, 0))
+        sftl_raise_op(L, u, lua_tostring(L, lua_upvalueindex(3)));
     *r = out[0];
     return 1;
 }

@@ -44,7 +44,15 @@ int sftl_error(lua_State *L, binding *u, const char *code, const char *fmt, ...)
     __builtin_unreachable();
 }
 
-int sftl_raise(lua_State *L, binding *u) {
+/* Does it begin like "matmul: ..."? */
+static bool names_op(const char *text) {
+    size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyz_0123456789.");
+    return n > 0 && text[n] == ':';
+}
+
+int sftl_raise(lua_State *L, binding *u) { sftl_raise_op(L, u, NULL); }
+
+int sftl_raise_op(lua_State *L, binding *u, const char *op) {
     sft_status st = sft_last_status();
     if (u->has_pending && st == SFT_ERR_CALLBACK) {
         /* What a callback raised, as it was. */
@@ -55,7 +63,8 @@ int sftl_raise(lua_State *L, binding *u) {
         lua_error(L);
     }
     char text[1536];
-    snprintf(text, sizeof text, "%s", sft_last_error());
+    bool prefix = op && st != SFT_ERR_INTERRUPTED && !names_op(sft_last_error());
+    snprintf(text, sizeof text, "%s%s%s", prefix ? op : "", prefix ? ": " : "", sft_last_error());
     if (st == SFT_ERR_MEMORY && u->gc.running)
         strncat(text, " (inside a finalizer, where nothing can be collected)",
                 sizeof text - strlen(text) - 1);

@@ -35,15 +35,16 @@ static void full(lua_State *L, sftl_gc *g) {
     g->full++;
 }
 
-/* Young collections that take more than 5 % of the time want to be rarer. Collections in
- * incremental mode that do want generational mode. */
+/* Young collections that take more than 5 % of the time want to be rarer. While collecting costs
+ * next to nothing, a small slack is faster: the pool hands back blocks that are still in cache.
+ * Collections in incremental mode that take much of the time want generational mode. */
 static void adapt(lua_State *L, sftl_gc *g, double t, bool young_works) {
     double elapsed = t - g->window_start;
-    if (elapsed < 0.2) return;
-    if (g->young_time > 0.05 * elapsed)
+    if (elapsed < 0.1) return;
+    if (g->young_time > 0.05 * elapsed || (g->all_time > 0.03 * elapsed && g->slack < 8 * MB))
         g->slack = min(2 * g->slack, 64 * MB);
-    else if (g->young_time < 0.01 * elapsed)
-        g->slack = max(g->slack / 2, 8 * MB);
+    else if (g->all_time < 0.005 * elapsed || (g->slack > 8 * MB && g->young_time < 0.01 * elapsed))
+        g->slack = max(g->slack / 2, 2 * MB);
     if (!young_works && !g->keep_mode && g->all_time > 0.05 * elapsed) lua_gc(L, LUA_GCGEN, 0, 0);
     g->window_start = t;
     g->young_time = g->all_time = 0;
