@@ -16,7 +16,7 @@ local opt = options.parse(arg, {
   {"model", {"mlp", "cnn"}, "mlp", "784-512-512-10, or two convolutions and two linear layers"},
   {"epochs", "int", 1, "passes over the training images"},
   {"batch", "int", 0, "images in a batch; 0: 128 for the mlp, 64 for the cnn"},
-  {"lr", "num", 1e-3, "highest learning rate"},
+  {"lr", "num", nil, "highest learning rate; default: 2e-3 for the mlp, 1e-3 for the cnn"},
   {"seed", "int", 1, "seed of the random numbers"},
   {"device", "str", "cpu", "device to train on", value = "NAME"},
 })
@@ -43,11 +43,15 @@ sft.manual_seed(opt.seed)
 local ok, train, test = pcall(sft.data.mnist, opt.data)
 if not ok then stop(tostring(train.message or train)) end
 
+for _, part in ipairs {train, test} do
+  part.tensors[1]:sub_(0.1307):div_(0.3081)   -- the training images' mean and deviation
+end
+
 local model = (opt.model == "mlp" and mlp() or cnn()):to(opt.device)
 print(model)
 local loader = sft.data.DataLoader(train, {batch_size = batch, shuffle = true, drop_last = true})
 local steps = opt.epochs * #loader
-local optimizer = sft.optim.Adam(model:parameters(), {lr = opt.lr})
+local optimizer = sft.optim.Adam(model:parameters(), {lr = opt.lr or (opt.model == "mlp" and 2e-3 or 1e-3)})
 -- Up within the first tenth, then straight down to nothing.
 local schedule = sft.optim.lr_scheduler.LambdaLR(optimizer, function(step)
   return math.min((step + 1) / (0.1 * steps), 1.02 - step / steps)
