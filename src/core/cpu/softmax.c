@@ -4,7 +4,7 @@
 #include "../ops/softmax.h"
 #include "lanes.h"
 
-enum { PART = 512, TILE = 128 };
+enum { PART = 512, TILE = 128, SHORT = 64 };
 
 typedef struct job {
     char *out;
@@ -15,7 +15,8 @@ typedef struct job {
     _Atomic bool starved; /* a unit had no memory for its buffers */
 } job;
 
-/* ---- rows -------------------------------------------------------------------------------------- */
+/* ---- rows --------------------------------------------------------------------------------------
+ */
 
 #define ROWS(T, SFX, LOWEST)                                                                       \
     static T greatest_##SFX(const T *x, int64_t n) {                                               \
@@ -53,7 +54,7 @@ typedef struct job {
                 sum += (double)s;                                                                  \
             }                                                                                      \
             s = (T)sum;                                                                            \
-            IVDEP for (int64_t i = 0; i < n; i++) out[i] = x[i] - sft_exp_##SFX(y[i]) * s;         \
+            IVDEP for (int64_t i = 0; i < n; i++) out[i] = x[i] - sft_exp_down_##SFX(y[i]) * s;    \
             return;                                                                                \
         }                                                                                          \
         const T most = greatest_##SFX(x, n);                                                       \
@@ -61,7 +62,7 @@ typedef struct job {
             const int64_t m = n - b < PART ? n - b : PART;                                         \
             const T *p = x + b;                                                                    \
             T *e = j->log ? part : out + b;                                                        \
-            IVDEP for (int64_t i = 0; i < m; i++) e[i] = sft_exp_##SFX(p[i] - most);               \
+            IVDEP for (int64_t i = 0; i < m; i++) e[i] = sft_exp_down_##SFX(p[i] - most);          \
             LANE_SUM(T, s, m, e[i]);                                                               \
             sum += (double)s;                                                                      \
         }                                                                                          \
@@ -73,9 +74,35 @@ typedef struct job {
             IVDEP for (int64_t i = 0; i < n; i++) out[i] *= s;                                     \
         }                                                                                          \
     }                                                                                              \
+    /* Forward, `rows` rows of n < SHORT elements: exponentials of several rows at a time. */      \
+    static void short_rows_##SFX(const job *j, const T *x, T *out, int64_t n, int64_t rows) {      \
+        T e[PART], most[PART];                                                                     \
+        const int64_t per = PART / n;                                                              \
+        for (int64_t first = 0; first < rows; first += per) {                                      \
+            const int64_t m = rows - first < per ? rows - first : per;                             \
+            const T *p = x + first * n;                                                            \
+            T *o = out + first * n;                                                                \
+            for (int64_t r = 0; r < m; r++) {                                                      \
+                T best = LOWEST;                                                                   \
+                for (int64_t i = 0; i < n; i++) best = p[r * n + i] > best ? p[r * n + i] : best;  \
+                for (int64_t i = 0; i < n; i++) e[r * n + i] = p[r * n + i] - best;                \
+                most[r] = best;                                                                    \
+            }                                                                                      \
+            IVDEP for (int64_t i = 0; i < m * n; i++) e[i] = sft_exp_down_##SFX(e[i]);             \
+            for (int64_t r = 0; r < m; r++) {                                                      \
+                T s = 0;                                                                           \
+                for (int64_t i = 0; i < n; i++) s += e[r * n + i];                                 \
+                s = j->log ? sft_log_##SFX(s) : 1 / s;                                             \
+                if (j->log)                                                                        \
+                    for (int64_t i = 0; i < n; i++) o[r * n + i] = (p[r * n + i] - most[r]) - s;   \
+                else                                                                               \
+                    for (int64_t i = 0; i < n; i++) o[r * n + i] = e[r * n + i] * s;               \
+            }                                                                                      \
+        }                                                                                          \
+    }                                                                                              \
     /* The same for c columns side by side; rows are xs, ys and os elements apart. */              \
-    static void columns_##SFX(const job *j, const T *x, int64_t xs, const T *y, int64_t ys, T *out, \
-                              int64_t os, int64_t n, int64_t c) {                                  \
+    static void columns_##SFX(const job *j, const T *x, int64_t xs, const T *y, int64_t ys,        \
+                              T *out, int64_t os, int64_t n, int64_t c) {                          \
         T most[TILE], sum[TILE];                                                                   \
         for (int64_t i = 0; i < c; i++) most[i] = LOWEST, sum[i] = 0;                              \
         if (j->backward) {                                                                         \
@@ -90,7 +117,8 @@ typedef struct job {
                 const T *p = x + r * xs, *q = y + r * ys;                                          \
                 T *o = out + r * os;                                                               \
                 if (j->log)                                                                        \
-                    IVDEP for (int64_t i = 0; i < c; i++) o[i] = p[i] - sft_exp_##SFX(q[i]) * sum[i]; \
+                    IVDEP for (int64_t i = 0; i < c; i++) o[i] =                                   \
+                        p[i] - sft_exp_down_##SFX(q[i]) * sum[i];                                  \
                 else                                                                               \
                     IVDEP for (int64_t i = 0; i < c; i++) o[i] = (p[i] - sum[i]) * q[i];           \
             }                                                                                      \
@@ -104,17 +132,17 @@ typedef struct job {
             const T *p = x + r * xs;                                                               \
             T *o = out + r * os;                                                                   \
             if (j->log) {                                                                          \
-                IVDEP for (int64_t i = 0; i < c; i++) sum[i] += sft_exp_##SFX(p[i] - most[i]);     \
+                IVDEP for (int64_t i = 0; i < c; i++) sum[i] +=                                    \
+                    sft_exp_down_##SFX(p[i] - most[i]);                                            \
             } else {                                                                               \
                 IVDEP for (int64_t i = 0; i < c; i++) {                                            \
-                    const T e = sft_exp_##SFX(p[i] - most[i]);                                     \
+                    const T e = sft_exp_down_##SFX(p[i] - most[i]);                                \
                     sum[i] += e;                                                                   \
                     o[i] = e;                                                                      \
                 }                                                                                  \
             }                                                                                      \
         }                                                                                          \
-        for (int64_t i = 0; i < c; i++)                                                            \
-            sum[i] = j->log ? sft_log_##SFX(sum[i]) : 1 / sum[i];                                  \
+        for (int64_t i = 0; i < c; i++) sum[i] = j->log ? sft_log_##SFX(sum[i]) : 1 / sum[i];      \
         for (int64_t r = 0; r < n; r++) {                                                          \
             const T *p = x + r * xs;                                                               \
             T *o = out + r * os;                                                                   \
@@ -128,7 +156,8 @@ typedef struct job {
 ROWS(float, f32, -SFT_INF_F32)
 ROWS(double, f64, -SFT_INF_F64)
 
-/* ---- units ------------------------------------------------------------------------------------- */
+/* ---- units -------------------------------------------------------------------------------------
+ */
 
 /* Unit of n rows of c columns at element `at`, through float32 buffers. */
 static void half_unit(const job *j, int64_t at, int64_t c, float *buf) {
@@ -164,6 +193,14 @@ static void units(void *ctx, int64_t begin, int64_t end) {
             return;
         }
     }
+    if (inner == 1 && n < SHORT && !j->backward && !buf) {
+        const int64_t at = begin * n;
+        if (j->dtype == SFT_float32)
+            short_rows_f32(j, (const float *)j->in[0] + at, (float *)j->out + at, n, end - begin);
+        else
+            short_rows_f64(j, (const double *)j->in[0] + at, (double *)j->out + at, n, end - begin);
+        return;
+    }
     for (int64_t u = begin; u < end; u++) {
         const int64_t first = u % tiles * TILE, c = inner - first < TILE ? inner - first : TILE;
         const int64_t at = u / tiles * n * inner + first;
@@ -191,8 +228,13 @@ static void units(void *ctx, int64_t begin, int64_t end) {
 }
 
 static sft_status start(const sft_kcall *k, bool is_log, bool backward) {
-    job j = {k->t[0]->data, {k->t[1]->data, backward ? k->t[2]->data : NULL},
-             *(const sft_softmax_params *)k->params, k->t[1]->dtype, is_log, backward, false};
+    job j = {k->t[0]->data,
+             {k->t[1]->data, backward ? k->t[2]->data : NULL},
+             *(const sft_softmax_params *)k->params,
+             k->t[1]->dtype,
+             is_log,
+             backward,
+             false};
     const int64_t tiles = (j.p.inner + TILE - 1) / TILE;
     const int64_t work = j.p.n * (j.p.inner < TILE ? j.p.inner : TILE);
     sft_parallel_for(j.p.outer * tiles, work < 8192 ? 8192 / work + 1 : 1, units, &j);
