@@ -102,7 +102,7 @@ function LayerNorm:extra_repr()
     self.elementwise_affine)
 end
 
--- x / sqrt(mean(x^2) + eps) over the last dims.
+-- x / sqrt(mean(x^2) + eps) over the last dims; eps is the dtype's own when it is not given.
 local RMSNorm = class("RMSNorm")
 M.RMSNorm = RMSNorm
 local rms_signature = args.signature("RMSNorm",
@@ -110,21 +110,18 @@ local rms_signature = args.signature("RMSNorm",
 
 function RMSNorm:init(...)
   local a = rms_signature(...)
-  self.normalized_shape, self.eps = as_list(a.normalized_shape), a.eps or 1.1920928955078125e-07
+  self.normalized_shape, self.eps = as_list(a.normalized_shape), a.eps
   if a.elementwise_affine then
     self.weight = parameter.new(sft.ones(self.normalized_shape, {device = a.device, dtype = a.dtype}))
   end
 end
 
 function RMSNorm:forward(x)
-  local dims = {}
-  for i = 1, #self.normalized_shape do dims[i] = -i end
-  local y = x * (x * x):mean(dims, true):add(self.eps):rsqrt()
-  return self.weight and y * self.weight or y
+  return F.rms_norm(x, self.normalized_shape, self.weight, self.eps)
 end
 
 function RMSNorm:extra_repr()
-  return ("%s, eps=%g"):format(shape_text(self.normalized_shape), self.eps)
+  return ("%s, eps=%s"):format(shape_text(self.normalized_shape), tostring(self.eps))
 end
 
 local GroupNorm = class("GroupNorm")
