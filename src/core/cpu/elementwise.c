@@ -222,52 +222,11 @@ sft_status ew_run(const sft_kcall *k, const ew_loops *loops) {
 
 /* ---- copy ------------------------------------------------------------------------------------- */
 
-typedef struct move {
-    const sft_iter *it;
-    int64_t esize;
-} move;
-
-static void move_row(char *d, int64_t ds, const char *s, int64_t ss, int64_t n, int64_t es) {
-    if (ds == es && ss == es) {
-        memcpy(d, s, (size_t)(n * es));
-        return;
-    }
-#define MOVE(T)                                                                                    \
-    for (int64_t i = 0; i < n; i++) *(T *)(d + i * ds) = *(const T *)(s + i * ss)
-    switch (es) {
-    case 1: MOVE(uint8_t); break;
-    case 2: MOVE(uint16_t); break;
-    case 4: MOVE(uint32_t); break;
-    default: MOVE(uint64_t); break;
-    }
-#undef MOVE
-}
-
-static void move_range(void *ctx, int64_t begin, int64_t end) {
-    const move *m = ctx;
-    const sft_iter *it = m->it;
-    int in = it->ndim - 1;
-    int64_t index[SFT_MAX_DIMS];
-    char *ptr[SFT_MAX_OPERANDS];
-    seek(it, begin, index, ptr);
-    while (begin < end) {
-        int64_t n = it->size[in] - index[in];
-        if (n > end - begin) n = end - begin;
-        move_row(ptr[0], it->op[0].stride[in], ptr[1], it->op[1].stride[in], n, m->esize);
-        begin += n;
-        if (begin >= end) break;
-        for (int j = 0; j < it->nop; j++) ptr[j] -= it->op[j].stride[in] * index[in];
-        index[in] = 0;
-        if (in > 0) advance(it, in - 1, index, ptr);
-    }
-}
-
 KERNEL(copy)(const sft_kcall *k) {
     const sft_iter *it = k->iter;
     const sft_operand *s = &it->op[1];
     if (!s->is_scalar && s->dtype == it->op[0].dtype) {
-        move m = {it, (int64_t)sft_dtype_size((sft_dtype)s->dtype)};
-        sft_parallel_for(it->numel, SFT_GRAIN, move_range, &m);
+        copy_same(it);
         return SFT_OK;
     }
     run r = {.k = k, .it = it};

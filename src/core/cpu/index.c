@@ -11,9 +11,14 @@ static void check_range(void *ctx, int64_t begin, int64_t end) {
         _Atomic int64_t bad;
     } *c = ctx;
     int64_t v[INDEX_BLOCK];
+    const nd *n = &c->r->space;
     for (int64_t at = begin; at < end; at += INDEX_BLOCK) {
-        int64_t m = end - at < INDEX_BLOCK ? end - at : INDEX_BLOCK;
-        if (!index_read(c->r, at, m, v)) {
+        int64_t m = end - at < INDEX_BLOCK ? end - at : INDEX_BLOCK, step = n->stride[0][0];
+        bool ok = n->ndim == 1
+                      ? index_in_range(c->r,
+                                       index_raw(c->r->t->dtype, c->r->t->data + at * step, step, m, v), m)
+                      : index_read(c->r, at, m, v);
+        if (!ok) {
             index_note(&c->bad, at);
             return;
         }
@@ -274,22 +279,25 @@ static void gather_run(int64_t n, char *y, int64_t ys, const char *x, int64_t xs
 #undef RUN
 }
 
-static bool load_run(const gathering *g, int64_t n, const char *idx, int64_t stride, int64_t *v) {
-    sft_load(SFT_int64, g->idx_dtype, n, idx, stride, v);
-    return index_normalise(&g->reader, v, n);
+/* Raw indices, checked; NULL: one is out of range. x is moved so that they need no correction. */
+static const int64_t *load_run(const gathering *g, int64_t n, const char *idx, int64_t stride,
+                               int64_t *buf) {
+    const int64_t *v = index_raw(g->idx_dtype, idx, stride, n, buf);
+    return index_in_range(&g->reader, v, n) ? v : NULL;
 }
 
 /* Runs along dim: a task is a chunk of the dim at one position of the others. */
 static void gather_along(void *ctx, int64_t begin, int64_t end) {
     gathering *g = ctx;
-    int64_t v[INDEX_BLOCK], other = begin / g->nchunks, chunk = begin % g->nchunks;
+    int64_t buf[INDEX_BLOCK], other = begin / g->nchunks, chunk = begin % g->nchunks;
     nd_pos p;
     nd_seek(&g->others, other, &p);
     for (int64_t task = begin; task < end; task++) {
         int64_t i = chunk * g->chunk, stop = i + g->chunk < g->len ? i + g->chunk : g->len;
         for (; i < stop; i += INDEX_BLOCK) {
             int64_t m = stop - i < INDEX_BLOCK ? stop - i : INDEX_BLOCK;
-            if (!load_run(g, m, g->idx + p.off[2] + i * g->di, g->di, v)) {
+            const int64_t *v = load_run(g, m, g->idx + p.off[2] + i * g->di, g->di, buf);
+            if (!v) {
                 index_note(&g->bad, 0);
                 return;
             }
@@ -305,7 +313,7 @@ static void gather_along(void *ctx, int64_t begin, int64_t end) {
 /* Runs across dim: along the innermost of the other dims. */
 static void gather_across(void *ctx, int64_t begin, int64_t end) {
     gathering *g = ctx;
-    int64_t v[INDEX_BLOCK];
+    int64_t buf[INDEX_BLOCK];
     const nd *o = &g->others;
     const int64_t ys = o->stride[0][o->ndim - 1], xs = o->stride[1][o->ndim - 1],
                   is = o->stride[2][o->ndim - 1];
@@ -316,7 +324,8 @@ static void gather_across(void *ctx, int64_t begin, int64_t end) {
         if (m > end - begin) m = end - begin;
         if (m > INDEX_BLOCK) m = INDEX_BLOCK;
         for (int64_t i = 0; i < g->len; i++) {
-            if (!load_run(g, m, g->idx + p.off[2] + i * g->di, is, v)) {
+            const int64_t *v = load_run(g, m, g->idx + p.off[2] + i * g->di, is, buf);
+            if (!v) {
                 index_note(&g->bad, 0);
                 return;
             }
@@ -348,6 +357,7 @@ KERNEL(gather)(const sft_kcall *k) {
         }
     }
     if (!idx->ndim) g.dx = es;
+    g.x -= g.reader.base * g.dx;
     nd_finish(&g.others);
     const nd *o = &g.others;
     int64_t row = o->size[o->ndim - 1];

@@ -48,6 +48,10 @@ typedef struct ew_loops {
 sft_status KN(ew_run)(const sft_kcall *k, const ew_loops *loops);
 #define ew_run KN(ew_run)
 
+/* Operand 0 of `it` = operand 1, of the same dtype (copy.c). */
+void KN(copy_same)(const sft_iter *it);
+#define copy_same KN(copy_same)
+
 /* EW1(exp, T, expr of x) ... define one loop. */
 #define EW_LOOP1(name, TO, T, expr)                                                                \
     static void name(int64_t n, void *out, const void *a, const void *b, const void *c,            \

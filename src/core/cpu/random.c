@@ -15,7 +15,14 @@ typedef struct words {
 } words;
 
 static void draw(uint64_t key, uint64_t first, int blocks, words *out) {
-    uint32_t group[4][LANES];
+    uint32_t group[4][LANES], one[4];
+    if (blocks <= 8) { /* a small tensor */
+        for (int l = 0; l < blocks; l++) {
+            sft_philox(key, first + (uint64_t)l, one);
+            for (int j = 0; j < 4; j++) out->w[j][l] = one[j];
+        }
+        return;
+    }
     for (int at = 0; at < blocks; at += LANES) {
         sft_philox_blocks(key, first + (uint64_t)at, group);
         for (int j = 0; j < 4; j++) memcpy(&out->w[j][at], group[j], sizeof group[j]);
@@ -166,6 +173,12 @@ static void run_f32(const words *in, int blocks, float *o, const sft_random_para
         runs[p->kind](in, blocks, o, p);
 }
 
+/* The upper bits of each word: as many as a half type holds, so that none rounds up to 1. */
+static void keep_bits(words *w, int blocks, int bits) {
+    for (int j = 0; j < 4; j++)
+        for (int l = 0; l < blocks; l++) w->w[j][l] &= ~(uint32_t)0 << (32 - bits);
+}
+
 static void random_range(void *ctx, int64_t begin, int64_t end) {
     const sft_kcall *k = ctx;
     const sft_random_params *p = k->params;
@@ -179,6 +192,8 @@ static void random_range(void *ctx, int64_t begin, int64_t end) {
     for (int64_t at = begin * PIECE; at < n && at < end * PIECE; at += PIECE) {
         int m = (int)(n - at < PIECE ? n - at : PIECE), blocks = (m + per - 1) / per;
         draw(p->key, p->offset + (uint64_t)(at / per), blocks, &w);
+        if (p->kind == SFT_RANDOM_UNIFORM && (dtype == SFT_float16 || dtype == SFT_bfloat16))
+            keep_bits(&w, blocks, dtype == SFT_float16 ? 11 : 8);
         char *dst = out->data + at * es;
         bool direct = ct == dtype && m == PIECE;
         void *o = direct ? (void *)dst : &buf;

@@ -16,6 +16,15 @@ typedef void (*row_fn)(int64_t n, char *d, int64_t ds, const char *s, int64_t ss
 #define PUT(name, T, expr)                                                                         \
     static void put_##name(int64_t n, char *x, int64_t xs, int64_t dx, const int64_t *v,           \
                            int64_t lo, uint64_t span, const char *y, int64_t ys) {                 \
+        if (span == UINT64_MAX && xs == 0 && dx == (int64_t)sizeof(T)) {                           \
+            T *o = (T *)x;                                                                         \
+            for (int64_t j = 0; j < n; j++) {                                                      \
+                const T a = o[v[j]], b = *(const T *)(y + j * ys);                                 \
+                (void)a;                                                                           \
+                o[v[j]] = (T)(expr);                                                               \
+            }                                                                                      \
+            return;                                                                                \
+        }                                                                                          \
         for (int64_t j = 0; j < n; j++) {                                                          \
             if ((uint64_t)(v[j] - lo) >= span) continue;                                           \
             T *d = (T *)(x + j * xs + v[j] * dx);                                                  \
@@ -146,7 +155,8 @@ static void put_range(void *ctx, int64_t begin, int64_t end) {
     nd_seek(&u->before, f, &p);
     for (; f < f_end; f++) {
         if (u->after.numel == 1)
-            u->fn.put(u->nb, u->x + p.off[0], 0, 1, u->off, lo, (uint64_t)(hi - lo),
+            u->fn.put(u->nb, u->x + p.off[0], 0, 1, u->off, lo,
+                      u->by_before || u->parts == 1 ? UINT64_MAX : (uint64_t)(hi - lo),
                       u->y + p.off[1], u->ystep);
         else
             put_rows(u, lo, hi, u->x + p.off[0], u->y + p.off[1]);
@@ -236,16 +246,17 @@ typedef struct scattering {
     int idx_dtype;
 } scattering;
 
-static void load_run(const scattering *s, int64_t n, const char *idx, int64_t stride, int64_t *v) {
-    sft_load(SFT_int64, s->idx_dtype, n, idx, stride, v);
-    index_normalise(&s->reader, v, n);
+/* Indices as the caller counts: x is moved so that they need no correction. */
+static const int64_t *load_run(const scattering *s, int64_t n, const char *idx, int64_t stride,
+                               int64_t *buf) {
+    return index_raw(s->idx_dtype, idx, stride, n, buf);
 }
 
 static void along(const scattering *s, const nd_pos *p, int64_t lo, uint64_t span) {
-    int64_t v[INDEX_BLOCK];
+    int64_t buf[INDEX_BLOCK];
     for (int64_t i = 0; i < s->len; i += INDEX_BLOCK) {
         int64_t m = s->len - i < INDEX_BLOCK ? s->len - i : INDEX_BLOCK;
-        load_run(s, m, s->idx + p->off[2] + i * s->di, s->di, v);
+        const int64_t *v = load_run(s, m, s->idx + p->off[2] + i * s->di, s->di, buf);
         s->fn.put(m, s->x + p->off[0], 0, s->dx, v, lo, span, s->y + p->off[1] + i * s->dy, s->dy);
     }
 }
@@ -265,12 +276,16 @@ static void scatter_along(void *ctx, int64_t begin, int64_t end) {
 static void scatter_parts(void *ctx, int64_t begin, int64_t end) {
     const scattering *s = ctx;
     int64_t size = s->reader.size;
+    if (s->parts == 1) {
+        scatter_along(ctx, 0, s->others.numel);
+        return;
+    }
     int64_t lo = (int64_t)((double)size / (double)s->parts * (double)begin), hi = size;
     if (end < s->parts) hi = (int64_t)((double)size / (double)s->parts * (double)end);
     nd_pos p;
     nd_seek(&s->others, 0, &p);
     for (int64_t o = 0; o < s->others.numel; o++) {
-        along(s, &p, lo, (uint64_t)(hi - lo));
+        along(s, &p, lo + s->reader.base, (uint64_t)(hi - lo));
         nd_advance(&s->others, &p, 1);
     }
 }
@@ -278,7 +293,7 @@ static void scatter_parts(void *ctx, int64_t begin, int64_t end) {
 /* A range of the other dims, row by row of their innermost one. */
 static void scatter_across(void *ctx, int64_t begin, int64_t end) {
     const scattering *s = ctx;
-    int64_t v[INDEX_BLOCK];
+    int64_t buf[INDEX_BLOCK];
     const nd *o = &s->others;
     const int64_t xs = o->stride[0][o->ndim - 1], ys = o->stride[1][o->ndim - 1],
                   is = o->stride[2][o->ndim - 1];
@@ -289,7 +304,7 @@ static void scatter_across(void *ctx, int64_t begin, int64_t end) {
         if (m > end - begin) m = end - begin;
         if (m > INDEX_BLOCK) m = INDEX_BLOCK;
         for (int64_t i = 0; i < s->len; i++) {
-            load_run(s, m, s->idx + p.off[2] + i * s->di, is, v);
+            const int64_t *v = load_run(s, m, s->idx + p.off[2] + i * s->di, is, buf);
             s->fn.put(m, s->x + p.off[0], xs, s->dx, v, 0, UINT64_MAX,
                       s->y + p.off[1] + i * s->dy, ys);
         }
@@ -323,6 +338,7 @@ KERNEL(scatter)(const sft_kcall *k) {
             nd_add(&s.others, idx->shape[d], xs, ys, idx->strides[d] * ies);
         }
     }
+    s.x -= s.reader.base * s.dx;
     nd_finish(&s.others);
     const nd *o = &s.others;
     int64_t row = o->size[o->ndim - 1], grain = SFT_GRAIN / s.len;
