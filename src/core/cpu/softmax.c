@@ -15,6 +15,11 @@ typedef struct job {
     _Atomic bool starved; /* a unit had no memory for its buffers */
 } job;
 
+/* Fetches the lines of out[n] for writing, while the processor is busy with what goes there. */
+static inline void expect_write(const void *out, size_t bytes) {
+    for (size_t i = 0; i < bytes; i += 64) __builtin_prefetch((const char *)out + i, 1);
+}
+
 /* ---- rows --------------------------------------------------------------------------------------
  */
 
@@ -62,6 +67,7 @@ typedef struct job {
             const int64_t m = n - b < PART ? n - b : PART;                                         \
             const T *p = x + b;                                                                    \
             T *e = j->log ? part : out + b;                                                        \
+            if (j->log) expect_write(out + b, sizeof(T) * (size_t)m);                              \
             IVDEP for (int64_t i = 0; i < m; i++) e[i] = sft_exp_down_##SFX(p[i] - most);          \
             LANE_SUM(T, s, m, e[i]);                                                               \
             sum += (double)s;                                                                      \
