@@ -6,7 +6,7 @@
 typedef struct placing {
     char *out;
     const char *in;
-    int64_t pitch, row, chunk, nchunks;
+    int64_t pitch, step, row, chunk, nchunks; /* step: from row to row of the input */
 } placing;
 
 static void place_range(void *ctx, int64_t begin, int64_t end) {
@@ -15,25 +15,26 @@ static void place_range(void *ctx, int64_t begin, int64_t end) {
         for (; begin < end; begin++) {
             int64_t o = begin / p->nchunks, at = begin % p->nchunks * p->chunk;
             int64_t n = p->row - at < p->chunk ? p->row - at : p->chunk;
-            memcpy(p->out + o * p->pitch + at, p->in + o * p->row + at, (size_t)n);
+            memcpy(p->out + o * p->pitch + at, p->in + o * p->step + at, (size_t)n);
         }
         return;
     }
     char *out = p->out + begin * p->pitch;
-    const char *in = p->in + begin * p->row;
-    const int64_t row = p->row, pitch = p->pitch;
+    const char *in = p->in + begin * p->step;
+    const int64_t row = p->row, pitch = p->pitch, step = p->step;
     switch (row) {
 #define FIXED(n)                                                                                   \
     case n:                                                                                        \
-        for (; begin < end; begin++, out += pitch, in += n) memcpy(out, in, n);                    \
+        for (; begin < end; begin++, out += pitch, in += step) memcpy(out, in, n);                    \
         break
         FIXED(4);
         FIXED(8);
+        FIXED(12);
         FIXED(16);
         FIXED(32);
 #undef FIXED
     default:
-        for (; begin < end; begin++, out += pitch, in += row) memcpy(out, in, (size_t)row);
+        for (; begin < end; begin++, out += pitch, in += step) memcpy(out, in, (size_t)row);
     }
 }
 
@@ -49,6 +50,9 @@ KERNEL(cat)(const sft_kcall *k) {
         c.in = k->t[i]->data;
         c.row = k->t[i]->shape[p->dim] * inner;
         if (!c.row || !outer) continue;
+        int64_t step = 0;
+        sft_cat_rows(k->t[i], p->dim, &step);
+        c.step = step * es;
         c.nchunks = (c.row + c.chunk - 1) / c.chunk;
         int64_t grain = c.nchunks > 1 ? 1 : 4 * SFT_GRAIN / (c.row < 64 ? 64 : c.row);
         sft_parallel_for(outer * c.nchunks, grain < 1 ? 1 : grain, place_range, &c);

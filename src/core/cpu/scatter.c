@@ -117,8 +117,9 @@ typedef struct putting {
     const char *y;
     nd before, after; /* operands: x, y */
     int64_t nb, ystep;
-    const int64_t *off; /* [nb] bytes within x */
-    int64_t parts, reach; /* the destination is cut by offset: parts of 0 .. reach-1 */
+    const int64_t *v; /* [nb]: the places are x + v[i] * scale */
+    int64_t scale;
+    int64_t parts, first, reach; /* the destination is cut by v: parts of first .. first + reach - 1 */
     bool by_before;
 } putting;
 
@@ -126,17 +127,17 @@ static void put_rows(const putting *u, int64_t lo, int64_t hi, char *x, const ch
     const nd *a = &u->after;
     const int64_t sx = a->stride[0][a->ndim - 1], sy = a->stride[1][a->ndim - 1];
     for (int64_t i = 0; i < u->nb; i++) {
-        int64_t off = u->off[i];
-        if (off < lo || off >= hi) continue;
+        if (u->v[i] < lo || u->v[i] >= hi) continue;
+        char *to = x + u->v[i] * u->scale;
         if (a->ndim == 1) {
-            u->fn.row(a->size[0], x + off, sx, y + i * u->ystep, sy);
+            u->fn.row(a->size[0], to, sx, y + i * u->ystep, sy);
             continue;
         }
         nd_pos p;
         nd_seek(a, 0, &p);
         for (int64_t done = 0; done < a->numel;) {
             int64_t len = nd_left(a, &p);
-            u->fn.row(len, x + off + p.off[0], sx, y + i * u->ystep + p.off[1], sy);
+            u->fn.row(len, to + p.off[0], sx, y + i * u->ystep + p.off[1], sy);
             nd_advance(a, &p, len);
             done += len;
         }
@@ -145,23 +146,35 @@ static void put_rows(const putting *u, int64_t lo, int64_t hi, char *x, const ch
 
 static void put_range(void *ctx, int64_t begin, int64_t end) {
     const putting *u = ctx;
+    const bool all = u->by_before || u->parts == 1;
     int64_t f = u->by_before ? begin : 0, f_end = u->by_before ? end : u->before.numel;
-    int64_t lo = 0, hi = u->reach;
-    if (!u->by_before) {
-        lo = (int64_t)((double)u->reach / (double)u->parts * (double)begin);
-        if (end < u->parts) hi = (int64_t)((double)u->reach / (double)u->parts * (double)end);
+    int64_t lo = u->first, hi = u->first + u->reach;
+    if (!all) {
+        if (end < u->parts) hi = lo + (int64_t)((double)u->reach / (double)u->parts * (double)end);
+        lo += (int64_t)((double)u->reach / (double)u->parts * (double)begin);
     }
     nd_pos p;
     nd_seek(&u->before, f, &p);
     for (; f < f_end; f++) {
         if (u->after.numel == 1)
-            u->fn.put(u->nb, u->x + p.off[0], 0, 1, u->off, lo,
-                      u->by_before || u->parts == 1 ? UINT64_MAX : (uint64_t)(hi - lo),
-                      u->y + p.off[1], u->ystep);
+            u->fn.put(u->nb, u->x + p.off[0], 0, u->scale, u->v, lo,
+                      all ? UINT64_MAX : (uint64_t)(hi - lo), u->y + p.off[1], u->ystep);
         else
             put_rows(u, lo, hi, u->x + p.off[0], u->y + p.off[1]);
         nd_advance(&u->before, &p, 1);
     }
+}
+
+/* Can a checked index tensor be used as it lies there? */
+static bool usable(const index_reader *r) {
+    const sft_tensor *t = r->t;
+    if (t->dtype != SFT_int64 || r->space.ndim != 1 || (r->space.stride[0][0] != 8 && t->numel > 1))
+        return false;
+    if (!r->wrap) return true;
+    const int64_t *v = (const int64_t *)t->data, n = t->numel;
+    int64_t any = 0;
+    for (int64_t i = 0; i < n; i++) any |= v[i];
+    return any >= 0;
 }
 
 typedef struct fill_offsets {
@@ -214,13 +227,23 @@ KERNEL(index_put)(const sft_kcall *k) {
     }
     int64_t work = u.before.numel * u.nb * u.after.numel;
     if (!work) return SFT_OK;
-    sft_tensor *off = sft_empty(&u.nb, 1, SFT_int64, (sft_device){SFT_CPU, 0});
-    if (!off) return sft_last_status();
-    for (int j = 0; j < p->nidx; j++) {
-        fill_offsets f = {&reader[j], (int64_t *)off->data, x->strides[p->nbefore + j] * es, j == 0};
-        sft_parallel_for(u.nb, 4 * SFT_GRAIN, offsets_range, &f);
+    sft_tensor *off = NULL;
+    if (p->nidx == 1 && usable(&reader[0])) {
+        u.v = (const int64_t *)k->t[2]->data;
+        u.scale = x->strides[p->nbefore] * es;
+        u.x -= reader[0].base * u.scale;
+        u.first = reader[0].base;
+        u.reach = reader[0].size;
+    } else {
+        off = sft_empty(&u.nb, 1, SFT_int64, (sft_device){SFT_CPU, 0});
+        if (!off) return sft_last_status();
+        for (int j = 0; j < p->nidx; j++) {
+            fill_offsets f = {&reader[j], (int64_t *)off->data, x->strides[p->nbefore + j] * es, j == 0};
+            sft_parallel_for(u.nb, 4 * SFT_GRAIN, offsets_range, &f);
+        }
+        u.v = (const int64_t *)off->data;
+        u.scale = 1;
     }
-    u.off = (const int64_t *)off->data;
     u.parts = parts_for(work);
     u.by_before = u.before.numel >= 2 * u.parts;
     if (u.by_before) {

@@ -5,10 +5,12 @@
 
 /* ---- cat ----------------------------------------------------------------------------------------- */
 
-/* Runs the kernel where all parts are contiguous and of one dtype, else copies part by part. */
+/* Runs the kernel where all parts are made of whole rows and of one dtype, else copies part by part. */
 static sft_status cat_into(sft_tensor *out, sft_tensor **in, int n, int dim) {
     bool plain = out->contiguous;
-    for (int i = 0; i < n && plain; i++) plain = in[i]->contiguous && in[i]->dtype == out->dtype;
+    int64_t pitch;
+    for (int i = 0; i < n && plain; i++)
+        plain = in[i]->dtype == out->dtype && sft_cat_rows(in[i], dim, &pitch);
     if (plain) {
         sft_tensor *few[17], **t = n <= 16 ? few : sft_alloc(sizeof *t * ((size_t)n + 1));
         if (!t) return sft_fail(SFT_ERR_MEMORY, "out of memory");

@@ -258,6 +258,14 @@ static sft_status read_pads(const char *op, const sft_tensor *x, const sft_value
     return SFT_OK;
 }
 
+static sft_status fill_border(sft_tensor *t, int dim, int64_t start, int64_t length, sft_value v) {
+    int64_t shape[SFT_MAX_DIMS];
+    memcpy(shape, t->shape, sizeof(int64_t) * t->ndim);
+    shape[dim] = length;
+    sft_tensor *view = sft_temp(sft_view_of(t, shape, t->strides, t->ndim, start * t->strides[dim]));
+    return view ? sft_fill_raw(view, v) : sft_last_status();
+}
+
 IMPL(constant_pad) {
     sft_tensor *x = c->a[0].u.t;
     int64_t left[SFT_MAX_DIMS], right[SFT_MAX_DIMS], shape[SFT_MAX_DIMS], part[SFT_MAX_DIMS];
@@ -272,10 +280,14 @@ IMPL(constant_pad) {
     }
     sft_tensor *out = sft_temp(sft_empty(shape, x->ndim, (sft_dtype)x->dtype, x->device));
     if (!out) return sft_last_status();
-    if (grows) SFT_TRY(sft_fill_raw(out, c->a[2]));
     bool empty = false;
+    for (int d = 0; d < x->ndim; d++) empty |= part[d] == 0;
+    if (empty && grows) SFT_TRY(sft_fill_raw(out, c->a[2]));
+    for (int d = 0; d < x->ndim && !empty; d++) {
+        if (left[d] > 0) SFT_TRY(fill_border(out, d, 0, left[d], c->a[2]));
+        if (right[d] > 0) SFT_TRY(fill_border(out, d, shape[d] - right[d], right[d], c->a[2]));
+    }
     for (int d = 0; d < x->ndim; d++) {
-        empty |= part[d] == 0;
         from += left[d] < 0 ? -left[d] * x->strides[d] : 0;
         to += left[d] > 0 ? left[d] * out->strides[d] : 0;
     }
