@@ -38,13 +38,20 @@ static inline void order_load_narrow(int dtype, const char *x, int64_t stride, i
     break
     switch (dtype) {
     case SFT_bool:
-    case SFT_uint8: LOAD_KEYS(uint8_t, v);
-    case SFT_int8: LOAD_KEYS(int8_t, (uint32_t)v ^ 0x80000000u);
-    case SFT_int16: LOAD_KEYS(int16_t, (uint32_t)v ^ 0x80000000u);
-    case SFT_int32: LOAD_KEYS(int32_t, (uint32_t)v ^ 0x80000000u);
-    case SFT_float16: LOAD_KEYS(uint16_t, key_f32(sft_f32_from_f16(v)));
-    case SFT_bfloat16: LOAD_KEYS(uint16_t, key_f32(sft_f32_from_bf16(v)));
-    default: LOAD_KEYS(float, key_f32(v));
+    case SFT_uint8:
+        LOAD_KEYS(uint8_t, v);
+    case SFT_int8:
+        LOAD_KEYS(int8_t, (uint32_t)v ^ 0x80000000u);
+    case SFT_int16:
+        LOAD_KEYS(int16_t, (uint32_t)v ^ 0x80000000u);
+    case SFT_int32:
+        LOAD_KEYS(int32_t, (uint32_t)v ^ 0x80000000u);
+    case SFT_float16:
+        LOAD_KEYS(uint16_t, key_f32(sft_f32_from_f16(v)));
+    case SFT_bfloat16:
+        LOAD_KEYS(uint16_t, key_f32(sft_f32_from_bf16(v)));
+    default:
+        LOAD_KEYS(float, key_f32(v));
     }
 #undef LOAD_KEYS
 }
@@ -62,9 +69,9 @@ static inline void order_load_wide(int dtype, const char *x, int64_t stride, int
 }
 
 #define POSITION_narrow(w) ((int64_t)(uint32_t)(w))
-#define POSITION_wide(w) ((int64_t)(uint64_t)(w))
-#define KEY_narrow(w) ((uint32_t)((w) >> 32))
-#define KEY_wide(w) ((uint64_t)((w) >> 64))
+#define POSITION_wide(w)   ((int64_t)(uint64_t)(w))
+#define KEY_narrow(w)      ((uint32_t)((w) >> 32))
+#define KEY_wide(w)        ((uint64_t)((w) >> 64))
 
 /* Is the element of this word a NaN? */
 static inline bool order_nan_narrow(int dtype, narrow w, bool flip) {
@@ -114,11 +121,39 @@ static inline void order_store_wide(int dtype, const wide *w, int64_t n, bool fl
     }
 }
 
+/* Integers of 8 bytes that lie within 2^32 of each other take narrow words too: as distances from
+ * the smallest, *low. */
+static inline bool order_near(int dtype, const char *x, int64_t stride, int64_t n, int64_t *low) {
+    if (dtype != SFT_int64 || n == 0) return false;
+    int64_t lo = *(const int64_t *)x, hi = lo;
+    for (int64_t i = 0; i < n; i++) {
+        const int64_t v = *(const int64_t *)(x + i * stride);
+        lo = v < lo ? v : lo;
+        hi = v > hi ? v : hi;
+    }
+    *low = lo;
+    return (uint64_t)hi - (uint64_t)lo <= UINT32_MAX;
+}
+static inline void order_load_near(const char *x, int64_t stride, int64_t n, bool flip, int64_t low,
+                                   narrow *w) {
+    const uint32_t f = flip ? UINT32_MAX : 0;
+    for (int64_t i = 0; i < n; i++) {
+        const uint64_t v = *(const uint64_t *)(x + i * stride);
+        w[i] = (narrow)((uint32_t)(v - (uint64_t)low) ^ f) << 32 | (uint32_t)i;
+    }
+}
+static inline void order_store_near(const narrow *w, int64_t n, bool flip, int64_t low, char *dst,
+                                    int64_t step) {
+    const uint32_t f = flip ? UINT32_MAX : 0;
+    for (int64_t i = 0; i < n; i++)
+        *(uint64_t *)(dst + i * step) = (uint64_t)low + (KEY_narrow(w[i]) ^ f);
+}
+
 /* Sorts a[n] with b[n] for room (sort.c); returns where the result lies, a or b. */
 narrow *KN(order_sort_narrow)(narrow *a, narrow *b, int64_t n);
 wide *KN(order_sort_wide)(wide *a, wide *b, int64_t n);
 #define order_sort_narrow KN(order_sort_narrow)
-#define order_sort_wide KN(order_sort_wide)
+#define order_sort_wide   KN(order_sort_wide)
 
 /* Reorders a[n] so that a[k] is what sorting would put there, smaller ones before it. */
 #define ORDER_SELECT(W)                                                                            \

@@ -19,10 +19,10 @@ typedef struct job {
     int xtype;
     char *out[2];
     int out_type[2];
-    bool columns, direct; /* outer; elements need no conversion */
-    int64_t tile, tiles;  /* columns per unit; units along the last kept dim */
+    bool columns, direct;  /* outer; elements need no conversion */
+    int64_t tile, tiles;   /* columns per unit; units along the last kept dim */
     int64_t block, blocks; /* reduced elements per unit; units along them */
-    char *partial;        /* accumulators of all units, when blocks > 1 */
+    char *partial;         /* accumulators of all units, when blocks > 1 */
     size_t acc_bytes;
 } job;
 

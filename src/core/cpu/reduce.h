@@ -20,7 +20,8 @@ typedef struct red_kind {
     uint8_t ct, nslots, nout;
     uint8_t out_ct[2]; /* dtype that finish() writes; then converted to the output's */
     void (*init)(void *acc, int64_t c);
-    /* acc[c] takes in `rows` rows of c elements each, `stride` bytes apart; the first is number `at`. */
+    /* acc[c] takes in `rows` rows of c elements each, `stride` bytes apart; the first is number
+     * `at`. */
     void (*outer)(const char *x, int64_t rows, int64_t stride, int64_t c, int64_t at, void *acc,
                   const red_call *r);
     /* Column j takes in n contiguous elements. */
@@ -35,6 +36,6 @@ typedef struct red_kind {
 sft_status KN(red_run)(const sft_kcall *k, const red_kind *kind);
 #define red_run KN(red_run)
 
-#define SLOT(acc, T, i, c) ((T *)((char *)(acc) + (i) * 8 * (c)))
+#define SLOT(acc, T, i, c) ((T *)((char *)(acc) + (i)*8 * (c)))
 
 #endif

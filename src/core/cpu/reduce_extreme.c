@@ -1,11 +1,11 @@
-/* reduce_extreme.c: max, min and where they are. NaN is taken over everything; of equal elements the
- * first wins. */
+/* reduce_extreme.c: max, min and where they are. NaN is taken over everything; of equal elements
+ * the first wins. */
 #include "reduce.h"
 
 /* Is x to replace a? In max and min alike a NaN replaces all, and nothing replaces it but in the
  * values-only loops another NaN. */
-#define ABOVE(x, a) (((x) > (a)) | ((x) != (x)))
-#define BELOW(x, a) (((x) < (a)) | ((x) != (x)))
+#define ABOVE(x, a)       (((x) > (a)) | ((x) != (x)))
+#define BELOW(x, a)       (((x) < (a)) | ((x) != (x)))
 #define FIRST_ABOVE(x, a) (((x) > (a)) | (((x) != (x)) & ((a) == (a))))
 #define FIRST_BELOW(x, a) (((x) < (a)) | (((x) != (x)) & ((a) == (a))))
 
@@ -13,7 +13,7 @@ enum { LANES = 32 };
 
 /* Is one of two elements a NaN? Never among integers. */
 #define UNORDERED(x, y) __builtin_isunordered(x, y)
-#define ORDERED(x, y) 0
+#define ORDERED(x, y)   0
 
 /* The best of n contiguous elements; n > 0. A comparison with NaN is false, so NaNs are looked for
  * on the side, two elements at a time. */
@@ -35,7 +35,8 @@ enum { LANES = 32 };
             for (int l = 0; l < LANES; l++) any |= odd[l];                                         \
             if (any) return (T)SFT_NAN_F32;                                                        \
             for (i = i ? i : LANES; i + LANES <= n; i += LANES)                                    \
-                IVDEP for (int l = 0; l < LANES; l++) a[l] = TAKES(p[i + l], a[l]) ? p[i + l] : a[l]; \
+                IVDEP for (int l = 0; l < LANES; l++) a[l] =                                       \
+                    TAKES(p[i + l], a[l]) ? p[i + l] : a[l];                                       \
             for (int w = LANES / 2; w > 0; w /= 2)                                                 \
                 for (int l = 0; l < w; l++) a[l] = TAKES(a[l + w], a[l]) ? a[l + w] : a[l];        \
             best = a[0];                                                                           \
@@ -44,8 +45,8 @@ enum { LANES = 32 };
         return best;                                                                               \
     }
 
-#define EXTREME(name, T, NAN_T, WORST, TAKES, OP, ODD)                                                             \
-    BEST_OF(name, T, NAN_T, WORST, TAKES, OP, ODD)                                                                 \
+#define EXTREME(name, T, NAN_T, WORST, TAKES, OP, ODD)                                             \
+    BEST_OF(name, T, NAN_T, WORST, TAKES, OP, ODD)                                                 \
     static void name##_init(void *acc, int64_t c) {                                                \
         for (int64_t i = 0; i < c; i++) ((T *)acc)[i] = WORST;                                     \
     }                                                                                              \
@@ -98,12 +99,33 @@ EXTREME(min_i64, int64_t, int64_t, INT64_MAX, BELOW, <, ORDERED)
 
 #define EXTREME_KINDS(name)                                                                        \
     static const red_kind name##_kinds[3] = {                                                      \
-        {SFT_float32, 1, 1, {SFT_float32}, name##_f32_init, name##_f32_outer, name##_f32_inner,    \
-         name##_f32_merge, name##_f32_finish},                                                     \
-        {SFT_float64, 1, 1, {SFT_float64}, name##_f64_init, name##_f64_outer, name##_f64_inner,    \
-         name##_f64_merge, name##_f64_finish},                                                     \
-        {SFT_int64, 1, 1, {SFT_int64}, name##_i64_init, name##_i64_outer, name##_i64_inner,        \
-         name##_i64_merge, name##_i64_finish},                                                     \
+        {SFT_float32,                                                                              \
+         1,                                                                                        \
+         1,                                                                                        \
+         {SFT_float32},                                                                            \
+         name##_f32_init,                                                                          \
+         name##_f32_outer,                                                                         \
+         name##_f32_inner,                                                                         \
+         name##_f32_merge,                                                                         \
+         name##_f32_finish},                                                                       \
+        {SFT_float64,                                                                              \
+         1,                                                                                        \
+         1,                                                                                        \
+         {SFT_float64},                                                                            \
+         name##_f64_init,                                                                          \
+         name##_f64_outer,                                                                         \
+         name##_f64_inner,                                                                         \
+         name##_f64_merge,                                                                         \
+         name##_f64_finish},                                                                       \
+        {SFT_int64,                                                                                \
+         1,                                                                                        \
+         1,                                                                                        \
+         {SFT_int64},                                                                              \
+         name##_i64_init,                                                                          \
+         name##_i64_outer,                                                                         \
+         name##_i64_inner,                                                                         \
+         name##_i64_merge,                                                                         \
+         name##_i64_finish},                                                                       \
     }
 EXTREME_KINDS(max);
 EXTREME_KINDS(min);
@@ -117,7 +139,8 @@ KERNEL(min)(const sft_kcall *k) { return red_run(k, &min_kinds[which(k)]); }
 KERNEL(amax)(const sft_kcall *k) { return red_run(k, &max_kinds[which(k)]); }
 KERNEL(amin)(const sft_kcall *k) { return red_run(k, &min_kinds[which(k)]); }
 
-/* ---- with positions ------------------------------------------------------------------------------- */
+/* ---- with positions
+ * ------------------------------------------------------------------------------- */
 
 /* Slot 0: the best value, slot 1: its position, of type I, as wide as T so that loops vectorise (so
  * a float32 reduction ends at 2^32 elements, 16 GiB). */
@@ -188,7 +211,7 @@ POSITION(amin_f64, double, int64_t, SFT_INF_F64, FIRST_BELOW, min_f64)
 POSITION(amin_i64, int64_t, int64_t, INT64_MAX, FIRST_BELOW, min_i64)
 
 #define POSITION_KIND(name, ct, nout, fin, t0, t1)                                                 \
-    {ct, 2, nout, {t0, t1}, name##_init, name##_outer, name##_inner, name##_merge, name##_##fin}
+    { ct, 2, nout, {t0, t1}, name##_init, name##_outer, name##_inner, name##_merge, name##_##fin }
 #define POSITION_KINDS(name)                                                                       \
     static const red_kind name##_pair[3] = {                                                       \
         POSITION_KIND(name##_f32, SFT_float32, 2, finish, SFT_float32, SFT_int64),                 \

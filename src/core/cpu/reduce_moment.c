@@ -65,7 +65,7 @@ enum { GROUP = 16, CHUNK = 1024 };
             for (k = 0; k + 32 <= m; k += 32)                                                      \
                 for (int l = 0; l < 32; l++) q[l] += (p[k + l] - mu) * (p[k + l] - mu);            \
             for (; k < m; k++) q[k & 31] += (p[k] - mu) * (p[k] - mu);                             \
-            /* mu is rounded: the sum about it tells by how much it is off. */                    \
+            /* mu is rounded: the sum about it tells by how much it is off. */                     \
             double off = 0;                                                                        \
             for (int l = 0; l < 32; l++) s[l] = 0;                                                 \
             for (k = 0; k + 32 <= m; k += 32)                                                      \
@@ -92,15 +92,19 @@ static double divisor(const red_call *r) {
 static void finish_var(const void *acc, int64_t c, const red_call *r, void *o0, void *o1) {
     (void)o1;
     const double *m2 = SLOT(acc, const double, 1, c), d = divisor(r);
-    for (int64_t i = 0; i < c; i++) ((double *)o0)[i] = (m2[i] > 0 || m2[i] != m2[i] ? m2[i] : 0) / d;
+    for (int64_t i = 0; i < c; i++)
+        ((double *)o0)[i] = (m2[i] > 0 || m2[i] != m2[i] ? m2[i] : 0) / d;
 }
 static void finish_std(const void *acc, int64_t c, const red_call *r, void *o0, void *o1) {
     finish_var(acc, c, r, o0, o1);
     for (int64_t i = 0; i < c; i++) ((double *)o0)[i] = __builtin_sqrt(((double *)o0)[i]);
 }
 #define VAR_KINDS(fin)                                                                             \
-    {{SFT_float32, 3, 1, {SFT_float64}, init, var_f32_outer, var_f32_inner, merge, fin},           \
-     {SFT_float64, 3, 1, {SFT_float64}, init, var_f64_outer, var_f64_inner, merge, fin}}
+    {                                                                                              \
+        {SFT_float32, 3, 1, {SFT_float64}, init, var_f32_outer, var_f32_inner, merge, fin}, {      \
+            SFT_float64, 3, 1, {SFT_float64}, init, var_f64_outer, var_f64_inner, merge, fin       \
+        }                                                                                          \
+    }
 static const red_kind var_kinds[2] = VAR_KINDS(finish_var), std_kinds[2] = VAR_KINDS(finish_std);
 
 static inline int which(const sft_kcall *k) {

@@ -33,7 +33,8 @@ MERGE(merge_add_i, uint64_t, +)
 FINISH(finish_f, double, double, , s)
 FINISH(finish_i, int64_t, int64_t, , s)
 
-/* ---- adding columns and rows --------------------------------------------------------------------- */
+/* ---- adding columns and rows
+ * --------------------------------------------------------------------- */
 
 /* Defines <name>_outer and <name>_inner for float32 -> float64 accumulators; term(x): what of an
  * element is added. */
@@ -102,8 +103,8 @@ FINISH(finish_i, int64_t, int64_t, , s)
             const char *p = x + r * stride;                                                        \
             const T *p0 = (const T *)p, *p1 = (const T *)(p + stride);                             \
             const T *p2 = (const T *)(p + 2 * stride), *p3 = (const T *)(p + 3 * stride);          \
-            IVDEP for (int64_t i = 0; i < c; i++)                                                  \
-                a[i] += (term(p0[i]) + term(p1[i])) + (term(p2[i]) + term(p3[i]));                 \
+            IVDEP for (int64_t i = 0; i < c; i++) a[i] +=                                          \
+                (term(p0[i]) + term(p1[i])) + (term(p2[i]) + term(p3[i]));                         \
         }                                                                                          \
         for (; r < rows; r++) {                                                                    \
             const T *p = (const T *)(x + r * stride);                                              \
@@ -130,15 +131,31 @@ FINISH(finish_i, int64_t, int64_t, , s)
         ((T *)acc)[j] += total + tail;                                                             \
     }
 
-#define ITSELF(x) (x)
+#define ITSELF(x)   (x)
 #define ITSELF_v(x) (x)
 ADD_F32(sum_f32, ITSELF)
 ADD_64(sum_f64, double, ITSELF)
 ADD_64(sum_i64, uint64_t, ITSELF)
 
 static const red_kind sum_kinds[3] = {
-    {SFT_float32, 1, 1, {SFT_float64}, init_zero, sum_f32_outer, sum_f32_inner, merge_add_f, finish_f},
-    {SFT_float64, 1, 1, {SFT_float64}, init_zero, sum_f64_outer, sum_f64_inner, merge_add_f, finish_f},
+    {SFT_float32,
+     1,
+     1,
+     {SFT_float64},
+     init_zero,
+     sum_f32_outer,
+     sum_f32_inner,
+     merge_add_f,
+     finish_f},
+    {SFT_float64,
+     1,
+     1,
+     {SFT_float64},
+     init_zero,
+     sum_f64_outer,
+     sum_f64_inner,
+     merge_add_f,
+     finish_f},
     {SFT_int64, 1, 1, {SFT_int64}, init_zero, sum_i64_outer, sum_i64_inner, merge_add_i, finish_i},
 };
 static inline int which(const sft_kcall *k) {
@@ -150,31 +167,65 @@ KERNEL(sum)(const sft_kcall *k) { return red_run(k, &sum_kinds[which(k)]); }
 FINISH(finish_mean, double, double, const double n = (double)r->count, s / n)
 
 static const red_kind mean_kinds[3] = {
-    {SFT_float32, 1, 1, {SFT_float64}, init_zero, sum_f32_outer, sum_f32_inner, merge_add_f, finish_mean},
-    {SFT_float64, 1, 1, {SFT_float64}, init_zero, sum_f64_outer, sum_f64_inner, merge_add_f, finish_mean},
+    {SFT_float32,
+     1,
+     1,
+     {SFT_float64},
+     init_zero,
+     sum_f32_outer,
+     sum_f32_inner,
+     merge_add_f,
+     finish_mean},
+    {SFT_float64,
+     1,
+     1,
+     {SFT_float64},
+     init_zero,
+     sum_f64_outer,
+     sum_f64_inner,
+     merge_add_f,
+     finish_mean},
 };
 KERNEL(mean)(const sft_kcall *k) { return red_run(k, &mean_kinds[which(k)]); }
 
-/* ---- NaN counts as nothing ------------------------------------------------------------------------ */
+/* ---- NaN counts as nothing
+ * ------------------------------------------------------------------------ */
 
-#define NUMBER(x) ((x) == (x) ? (x) : 0)
+#define NUMBER(x)   ((x) == (x) ? (x) : 0)
 #define NUMBER_v(x) ((vf32)((vi32)(x) & ((x) == (x))))
 ADD_F32(nansum_f32, NUMBER)
 ADD_64(nansum_f64, double, NUMBER)
 static const red_kind nansum_kinds[3] = {
-    {SFT_float32, 1, 1, {SFT_float64}, init_zero, nansum_f32_outer, nansum_f32_inner, merge_add_f, finish_f},
-    {SFT_float64, 1, 1, {SFT_float64}, init_zero, nansum_f64_outer, nansum_f64_inner, merge_add_f, finish_f},
+    {SFT_float32,
+     1,
+     1,
+     {SFT_float64},
+     init_zero,
+     nansum_f32_outer,
+     nansum_f32_inner,
+     merge_add_f,
+     finish_f},
+    {SFT_float64,
+     1,
+     1,
+     {SFT_float64},
+     init_zero,
+     nansum_f64_outer,
+     nansum_f64_inner,
+     merge_add_f,
+     finish_f},
     {SFT_int64, 1, 1, {SFT_int64}, init_zero, sum_i64_outer, sum_i64_inner, merge_add_i, finish_i},
 };
 KERNEL(nansum)(const sft_kcall *k) { return red_run(k, &nansum_kinds[which(k)]); }
 
-/* ---- norms ------------------------------------------------------------------------------------------ */
+/* ---- norms
+ * ------------------------------------------------------------------------------------------ */
 
-#define SQUARE(x) ((x) * (x))
+#define SQUARE(x)   ((x) * (x))
 #define SQUARE_v(x) ((x) * (x))
-#define SIZE(x) (__builtin_fabs((double)(x)))
-#define SIZE_F(x) (__builtin_fabsf(x))
-#define SIZE_F_v(x) ((vf32)((vi32)(x) & 0x7fffffff))
+#define SIZE(x)     (__builtin_fabs((double)(x)))
+#define SIZE_F(x)   (__builtin_fabsf(x))
+#define SIZE_F_v(x) ((vf32)((vi32)(x)&0x7fffffff))
 ADD_F32(square_f32, SQUARE)
 ADD_64(square_f64, double, SQUARE)
 ADD_F32(size_f32, SIZE_F)
@@ -201,7 +252,7 @@ FINISH(finish_root, double, double, const double e = 1 / r->p->p, pow(s, e))
         for (int64_t i = 0; i < n; i++) s += term(p[i]);                                           \
         ((double *)acc)[j] += s;                                                                   \
     }
-#define POWER(x) pow(SIZE(x), call->p->p)
+#define POWER(x)   pow(SIZE(x), call->p->p)
 #define PRESENT(x) ((x) != 0)
 ADD_SLOW(power_f32, float, POWER)
 ADD_SLOW(power_f64, double, POWER)
@@ -209,10 +260,14 @@ ADD_SLOW(present_f32, float, PRESENT)
 ADD_SLOW(present_f64, double, PRESENT)
 
 #define NORM_KINDS(what, fin)                                                                      \
-    {{SFT_float32, 1, 1, {SFT_float64}, init_zero, what##_f32_outer, what##_f32_inner,             \
-      merge_add_f, fin},                                                                           \
-     {SFT_float64, 1, 1, {SFT_float64}, init_zero, what##_f64_outer, what##_f64_inner,             \
-      merge_add_f, fin}}
+    {                                                                                              \
+        {SFT_float32,      1,           1,  {SFT_float64}, init_zero, what##_f32_outer,            \
+         what##_f32_inner, merge_add_f, fin},                                                      \
+        {                                                                                          \
+            SFT_float64, 1, 1, {SFT_float64}, init_zero, what##_f64_outer, what##_f64_inner,       \
+                merge_add_f, fin                                                                   \
+        }                                                                                          \
+    }
 static const red_kind norm_kinds[4][2] = {NORM_KINDS(present, finish_f), NORM_KINDS(size, finish_f),
                                           NORM_KINDS(square, finish_sqrt),
                                           NORM_KINDS(power, finish_root)};
@@ -222,7 +277,8 @@ KERNEL(_norm)(const sft_kcall *k) {
     return red_run(k, &norm_kinds[i][which(k)]);
 }
 
-/* ---- products -------------------------------------------------------------------------------------- */
+/* ---- products
+ * -------------------------------------------------------------------------------------- */
 
 static void init_one_f(void *acc, int64_t c) {
     for (int64_t i = 0; i < c; i++) ((double *)acc)[i] = 1;
@@ -260,13 +316,38 @@ MULTIPLY(prod_f32, float, double)
 MULTIPLY(prod_f64, double, double)
 MULTIPLY(prod_i64, uint64_t, uint64_t)
 static const red_kind prod_kinds[3] = {
-    {SFT_float32, 1, 1, {SFT_float64}, init_one_f, prod_f32_outer, prod_f32_inner, merge_mul_f, finish_f},
-    {SFT_float64, 1, 1, {SFT_float64}, init_one_f, prod_f64_outer, prod_f64_inner, merge_mul_f, finish_f},
-    {SFT_int64, 1, 1, {SFT_int64}, init_one_i, prod_i64_outer, prod_i64_inner, merge_mul_i, finish_i},
+    {SFT_float32,
+     1,
+     1,
+     {SFT_float64},
+     init_one_f,
+     prod_f32_outer,
+     prod_f32_inner,
+     merge_mul_f,
+     finish_f},
+    {SFT_float64,
+     1,
+     1,
+     {SFT_float64},
+     init_one_f,
+     prod_f64_outer,
+     prod_f64_inner,
+     merge_mul_f,
+     finish_f},
+    {SFT_int64,
+     1,
+     1,
+     {SFT_int64},
+     init_one_i,
+     prod_i64_outer,
+     prod_i64_inner,
+     merge_mul_i,
+     finish_i},
 };
 KERNEL(prod)(const sft_kcall *k) { return red_run(k, &prod_kinds[which(k)]); }
 
-/* ---- counts ---------------------------------------------------------------------------------------- */
+/* ---- counts
+ * ---------------------------------------------------------------------------------------- */
 
 static void count_outer(const char *x, int64_t rows, int64_t stride, int64_t c, int64_t at,
                         void *acc, const red_call *call) {
@@ -293,7 +374,7 @@ static void count_inner(const void *x, int64_t n, int64_t at, void *acc, int64_t
 FINISH(finish_any, int64_t, int64_t, , s != 0)
 FINISH(finish_all, int64_t, int64_t, , s == r->count)
 #define COUNT_KIND(fin)                                                                            \
-    {SFT_bool, 1, 1, {SFT_int64}, init_zero, count_outer, count_inner, merge_add_i, fin}
+    { SFT_bool, 1, 1, {SFT_int64}, init_zero, count_outer, count_inner, merge_add_i, fin }
 static const red_kind count_kind = COUNT_KIND(finish_i), any_kind = COUNT_KIND(finish_any),
                       all_kind = COUNT_KIND(finish_all);
 KERNEL(count_nonzero)(const sft_kcall *k) { return red_run(k, &count_kind); }

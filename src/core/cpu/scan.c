@@ -1,7 +1,7 @@
 /* scan.c: cumulative sums, products, logarithms of sums, and extremes along a dim.
  *
- * A long row is cut into blocks of a fixed length, each scanned from its own start; what came before
- * is added to it. So the numbers don't depend on whether blocks ran side by side. */
+ * A long row is cut into blocks of a fixed length, each scanned from its own start; what came
+ * before is added to it. So the numbers don't depend on whether blocks ran side by side. */
 #include "../ops/scan.h"
 #include "kernels.h"
 
@@ -14,8 +14,8 @@ struct job {
     sft_scan_params p;
     int64_t esize;
     int index_base;
-    /* One row: n elements from x to out, `step` elements apart (negative: backwards), after `start`.
-     * Returns what the row comes to. out NULL: only that. */
+    /* One row: n elements from x to out, `step` elements apart (negative: backwards), after
+     * `start`. Returns what the row comes to. out NULL: only that. */
     double (*row_f)(const char *x, char *out, int64_t n, int64_t step, double start);
     int64_t (*row_i)(const char *x, char *out, int64_t n, int64_t step, int64_t start);
     void (*columns)(const job *j, int64_t at, int64_t c);
@@ -84,7 +84,8 @@ COLUMNS(prod_columns_f32, float, double, *, 1)
 COLUMNS(prod_columns_f64, double, double, *, 1)
 COLUMNS(prod_columns_i64, uint64_t, uint64_t, *, 1)
 
-/* ---- rows --------------------------------------------------------------------------------------- */
+/* ---- rows ---------------------------------------------------------------------------------------
+ */
 
 /* First element of block b of a row that starts at `row`, and its length. */
 static int64_t block_at(const job *j, int64_t row, int64_t b, int64_t *n) {
@@ -190,7 +191,8 @@ static sft_status run(job *j) {
 SCAN(_cumsum, sum)
 SCAN(_cumprod, prod)
 
-/* ---- the others: a column at a time ---------------------------------------------------------------- */
+/* ---- the others: a column at a time
+ * ---------------------------------------------------------------- */
 
 /* With P the product of the elements before k and S = g_k + x_(k+1) S of the next: P S. */
 #define PROD_BACKWARD(T)                                                                           \

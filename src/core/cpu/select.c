@@ -145,10 +145,13 @@ static sft_status start(const sft_kcall *k, int64_t room, sft_range_fn *on_narro
              .esize = (int64_t)sft_esize(x),
              .room = (size_t)room};
     if (j.p.n > UINT32_MAX)
-        return sft_fail(SFT_ERR_UNSUPPORTED, "%s: the dim has %lld elements, at most 2^32 - 1 are "
-                        "supported on cpu", sft_op_get_info(k->op)->name, (long long)j.p.n);
+        return sft_fail(SFT_ERR_UNSUPPORTED,
+                        "%s: the dim has %lld elements, at most 2^32 - 1 are "
+                        "supported on cpu",
+                        sft_op_get_info(k->op)->name, (long long)j.p.n);
     const int64_t grain = j.p.n < 8192 ? 8192 / j.p.n : 1;
-    sft_parallel_for(j.p.outer * j.p.inner, grain, order_is_wide(j.dtype) ? on_wide : on_narrow, &j);
+    sft_parallel_for(j.p.outer * j.p.inner, grain, order_is_wide(j.dtype) ? on_wide : on_narrow,
+                     &j);
     return j.starved ? sft_fail(SFT_ERR_MEMORY, "out of memory") : SFT_OK;
 }
 KERNEL(topk)(const sft_kcall *k) {

@@ -3,8 +3,8 @@
 
 /* Digits that all words share are skipped. */
 #define RADIX(name, W, KEYBITS, D)                                                                 \
-    static W *name(W *a, W *b, int64_t n, uint32_t (*count)[1 << (D)]) {                           \
-        enum { DIGITS = ((KEYBITS) + (D) - 1) / (D), MASK = (1 << (D)) - 1 };                      \
+    static W *name(W *a, W *b, int64_t n, uint32_t(*count)[1 << (D)]) {                            \
+        enum { DIGITS = ((KEYBITS) + (D)-1) / (D), MASK = (1 << (D)) - 1 };                        \
         memset(count, 0, sizeof(uint32_t) * DIGITS << (D));                                        \
         for (int64_t i = 0; i < n; i++) {                                                          \
             uint64_t key = KEY_##W(a[i]);                                                          \
@@ -94,6 +94,35 @@ typedef struct job {
 SORT_ROWS(narrow)
 SORT_ROWS(wide)
 
+/* Rows of int64: narrow where they can be. */
+static void rows_int64(void *ctx, int64_t begin, int64_t end) {
+    job *j = ctx;
+    const int64_t n = j->p.n, step = j->p.inner * j->esize;
+    const size_t bytes = sizeof(narrow) * (size_t)(2 * n);
+    narrow *a = sft_alloc(bytes);
+    if (!a) {
+        j->starved = true;
+        return;
+    }
+    for (int64_t r = begin; r < end; r++) {
+        const int64_t at = r / j->p.inner * n * j->p.inner + r % j->p.inner;
+        const char *x = j->x + at * j->esize;
+        int64_t low;
+        if (!order_near(j->dtype, x, step, n, &low)) {
+            rows_wide(ctx, r, r + 1);
+            continue;
+        }
+        order_load_near(x, step, n, j->p.descending, low, a);
+        const narrow *w = KN(order_sort_narrow)(a, a + n, n);
+        if (j->values)
+            order_store_near(w, n, j->p.descending, low, j->values + at * j->esize, step);
+        int64_t *where = (int64_t *)j->where + at;
+        for (int64_t i = 0; i < n; i++)
+            where[i * j->p.inner] = POSITION_narrow(w[i]) + j->index_base;
+    }
+    sft_free(a, bytes);
+}
+
 static sft_status start(const sft_kcall *k, bool values) {
     const sft_tensor *x = k->t[values ? 2 : 1];
     job j = {.values = values ? k->t[0]->data : NULL,
@@ -104,10 +133,15 @@ static sft_status start(const sft_kcall *k, bool values) {
              .index_base = k->index_base,
              .esize = (int64_t)sft_esize(x)};
     if (j.p.n > UINT32_MAX)
-        return sft_fail(SFT_ERR_UNSUPPORTED, "%s: the dim has %lld elements, at most 2^32 - 1 can be "
-                        "sorted on cpu", sft_op_get_info(k->op)->name, (long long)j.p.n);
+        return sft_fail(SFT_ERR_UNSUPPORTED,
+                        "%s: the dim has %lld elements, at most 2^32 - 1 can be "
+                        "sorted on cpu",
+                        sft_op_get_info(k->op)->name, (long long)j.p.n);
     const int64_t grain = j.p.n < 4096 ? 4096 / j.p.n : 1;
-    sft_parallel_for(j.p.outer * j.p.inner, grain, order_is_wide(j.dtype) ? rows_wide : rows_narrow,
+    sft_parallel_for(j.p.outer * j.p.inner, grain,
+                     j.dtype == SFT_int64     ? rows_int64
+                     : order_is_wide(j.dtype) ? rows_wide
+                                              : rows_narrow,
                      &j);
     return j.starved ? sft_fail(SFT_ERR_MEMORY, "out of memory") : SFT_OK;
 }

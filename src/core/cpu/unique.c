@@ -9,7 +9,13 @@
         int64_t *inverse = (int64_t *)k->t[1]->data, *count = (int64_t *)k->t[2]->data, m = 0;     \
         W *a = sft_alloc(sizeof(W) * (size_t)(2 * n));                                             \
         if (!a) return sft_fail(SFT_ERR_MEMORY, "out of memory");                                  \
-        order_load_##W(x->dtype, x->data, es, 0, n, false, a);                                     \
+        int64_t low;                                                                               \
+        const bool near =                                                                          \
+            sizeof(W) == sizeof(narrow) && order_near(x->dtype, x->data, es, n, &low);             \
+        if (near)                                                                                  \
+            order_load_near(x->data, es, n, false, low, (narrow *)a);                              \
+        else                                                                                       \
+            order_load_##W(x->dtype, x->data, es, 0, n, false, a);                                 \
         W *w = order_sort_##W(a, a + n, n), last = 0;                                              \
         for (int64_t i = 0; i < n; i++) {                                                          \
             const W v = w[i];                                                                      \
@@ -21,7 +27,10 @@
             inverse[POSITION_##W(v)] = m - 1 + k->index_base;                                      \
             last = v;                                                                              \
         }                                                                                          \
-        order_store_##W(x->dtype, w, m, false, x->data, es, k->t[0]->data, es);                    \
+        if (near)                                                                                  \
+            order_store_near((narrow *)w, m, false, low, k->t[0]->data, es);                       \
+        else                                                                                       \
+            order_store_##W(x->dtype, w, m, false, x->data, es, k->t[0]->data, es);                \
         *p->found = m;                                                                             \
         sft_free(a, sizeof(W) * (size_t)(2 * n));                                                  \
         return SFT_OK;                                                                             \
@@ -29,10 +38,15 @@
 UNIQUE(narrow)
 UNIQUE(wide)
 KERNEL(unique)(const sft_kcall *k) {
-    return order_is_wide(k->t[3]->dtype) ? unique_wide(k) : unique_narrow(k);
+    const sft_tensor *x = k->t[3];
+    int64_t low;
+    if (order_near(x->dtype, x->data, (int64_t)sft_esize(x), x->numel, &low))
+        return unique_narrow(k);
+    return order_is_wide(x->dtype) ? unique_wide(k) : unique_narrow(k);
 }
 
-/* ---- rows ------------------------------------------------------------------------------------------ */
+/* ---- rows
+ * ------------------------------------------------------------------------------------------ */
 
 static int compare(const uint64_t *a, const uint64_t *b, int64_t width) {
     for (int64_t i = 0; i < width; i++)
@@ -98,7 +112,8 @@ KERNEL(_unique_rows)(const sft_kcall *k) {
     return SFT_OK;
 }
 
-/* ---- binary search --------------------------------------------------------------------------------- */
+/* ---- binary search
+ * --------------------------------------------------------------------------------- */
 
 typedef struct search {
     const sft_search_params *p;
@@ -137,18 +152,19 @@ SEARCH(double)
 SEARCH(int64_t)
 
 KERNEL(_searchsorted)(const sft_kcall *k) {
-    search s = {k->params, k->t[1]->data, k->t[2]->data,
-                k->t[3] ? (const int64_t *)k->t[3]->data : NULL, k->t[0], k->index_base};
+    search s = {k->params,     k->t[1]->data,
+                k->t[2]->data, k->t[3] ? (const int64_t *)k->t[3]->data : NULL,
+                k->t[0],       k->index_base};
     if (s.sorter)
         for (int64_t i = 0; i < k->t[3]->numel; i++) {
             const int64_t at = s.sorter[i] - s.index_base;
             if (at < 0 || at >= s.p->n)
-                return sft_fail(SFT_ERR_INDEX,
-                                "searchsorted: 'sorter' holds %lld, expected %d to %lld (positions in "
-                                "the sequence%s)",
-                                (long long)s.sorter[i], s.index_base,
-                                (long long)(s.p->n - 1 + s.index_base),
-                                s.index_base ? "; indices start at 1" : "");
+                return sft_fail(
+                    SFT_ERR_INDEX,
+                    "searchsorted: 'sorter' holds %lld, expected %d to %lld (positions in "
+                    "the sequence%s)",
+                    (long long)s.sorter[i], s.index_base, (long long)(s.p->n - 1 + s.index_base),
+                    s.index_base ? "; indices start at 1" : "");
         }
     const int dt = k->t[1]->dtype;
     sft_parallel_for(k->t[0]->numel, 1024,

@@ -10,7 +10,8 @@ static sft_tensor *kept(sft_bw *b, int dim, sft_tensor *g) {
     return sft_reduce_keep(g, shape, ndim, mask);
 }
 
-/* ---- var, std ---------------------------------------------------------------------------------- */
+/* ---- var, std ----------------------------------------------------------------------------------
+ */
 
 /* _var(self, dim, keepdim, correction) and _std: the primitives. */
 IMPL(moment) {
@@ -80,7 +81,8 @@ MOMENT(std, _std, false)
 MOMENT(var_mean, _var, true)
 MOMENT(std_mean, _std, true)
 
-/* ---- norm -------------------------------------------------------------------------------------- */
+/* ---- norm --------------------------------------------------------------------------------------
+ */
 
 /* _norm(self, p, dim, keepdim), p finite. */
 IMPL(norm_p) {
@@ -153,17 +155,18 @@ IMPL(norm_str) {
     if (!strcmp(p, "fro")) return norm(c, 2);
     if (!strcmp(p, "inf")) return norm(c, INFINITY);
     if (!strcmp(p, "-inf")) return norm(c, -INFINITY);
-    return sft_fail(SFT_ERR_ARGUMENT, "norm: 'p' must be a number, \"fro\" or \"inf\", got \"%s\"", p);
+    return sft_fail(SFT_ERR_ARGUMENT, "norm: 'p' must be a number, \"fro\" or \"inf\", got \"%s\"",
+                    p);
 }
 
-/* ---- logsumexp --------------------------------------------------------------------------------- */
+/* ---- logsumexp ---------------------------------------------------------------------------------
+ */
 
 IMPL(logsumexp) {
     sft_tensor *x = c->a[0].u.t;
     uint32_t mask;
     if (!sft_reduce_mask("logsumexp", &c->a[1], x->ndim, &mask)) return sft_last_status();
-    if (!sft_is_float(x->dtype))
-        x = DO(to, x, sft_v_none(), sft_v_dtype(sft_default_dtype()));
+    if (!sft_is_float(x->dtype)) x = DO(to, x, sft_v_none(), sft_v_dtype(sft_default_dtype()));
     if (!x) return sft_last_status();
     if (x->numel == 0) return sft_ret(c, DO(log, DO(sum, DO(exp, x), c->a[1], c->a[2])));
     sft_tensor *m = DO(amax, x, c->a[1], true);
@@ -175,6 +178,4 @@ IMPL(logsumexp) {
     int n = sft_reduce_shape(x, mask, false, shape);
     return sft_ret(c, DO(reshape, y, sft_v_ints(shape, n)));
 }
-GRAD(logsumexp) {
-    SET(0, DO(mul, kept(b, 1, G), DO(exp, DO(sub, IN(0), kept(b, 1, OUT(0))))));
-}
+GRAD(logsumexp) { SET(0, DO(mul, kept(b, 1, G), DO(exp, DO(sub, IN(0), kept(b, 1, OUT(0)))))); }

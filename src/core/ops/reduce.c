@@ -1,4 +1,5 @@
-/* reduce.c: reductions over dims: sum, mean, prod, extremes, norms, moments, and their gradients. */
+/* reduce.c: reductions over dims: sum, mean, prod, extremes, norms, moments, and their gradients.
+ */
 #include "reduce.h"
 
 /* ---- geometry -------------------------------------------------------------------------------- */
@@ -78,7 +79,8 @@ static sft_status reduce(sft_opctx *c, sft_tensor *x, bool keepdim, sft_dtype dt
     return st;
 }
 
-/* ---- for rules --------------------------------------------------------------------------------- */
+/* ---- for rules ---------------------------------------------------------------------------------
+ */
 
 typedef struct dims_of {
     const int64_t *shape; /* of the input */
@@ -107,13 +109,14 @@ static sft_tensor *spread(const dims_of *r, sft_tensor *g) {
     return DO(expand, keep(r, g), sft_v_ints(r->shape, r->ndim));
 }
 
-/* ---- sum --------------------------------------------------------------------------------------- */
+/* ---- sum ---------------------------------------------------------------------------------------
+ */
 
 IMPL(sum) {
     sft_tensor *x = c->a[0].u.t;
     sft_reduce_params p = {0};
     if (!sft_reduce_mask(c->info->name, &c->a[1], x->ndim, &p.mask)) return sft_last_status();
-    sft_dtype dtype = !ARG_NONE(3)              ? c->a[3].u.dtype
+    sft_dtype dtype = !ARG_NONE(3)             ? c->a[3].u.dtype
                       : sft_is_float(x->dtype) ? (sft_dtype)x->dtype
                                                : SFT_int64;
     p.ct = compute_dtype(dtype);
@@ -135,10 +138,11 @@ static sft_status needs_float(const sft_opctx *c, const sft_tensor *x, const sft
                               sft_dtype *out) {
     *out = dtype->kind == SFT_V_DTYPE ? dtype->u.dtype : (sft_dtype)x->dtype;
     if (sft_is_float(*out)) return SFT_OK;
-    return sft_fail(SFT_ERR_ARGUMENT,
-                    "%s: 'self' must be floating, got %s; pass {dtype = sft.float32}, or convert it "
-                    "with x:float()",
-                    c->info->name, sft_dtype_name(*out));
+    return sft_fail(
+        SFT_ERR_ARGUMENT,
+        "%s: 'self' must be floating, got %s; pass {dtype = sft.float32}, or convert it "
+        "with x:float()",
+        c->info->name, sft_dtype_name(*out));
 }
 
 IMPL(mean) {
@@ -163,13 +167,14 @@ IMPL(nanmean) {
     return sft_ret(c, DO(div, DO(nansum, x, c->a[1], c->a[2], sft_v_dtype(dtype)), n));
 }
 
-/* ---- product ----------------------------------------------------------------------------------- */
+/* ---- product -----------------------------------------------------------------------------------
+ */
 
 IMPL(prod) {
     sft_tensor *x = c->a[0].u.t;
     sft_reduce_params p = {0};
     if (!sft_reduce_mask(c->info->name, &c->a[1], x->ndim, &p.mask)) return sft_last_status();
-    sft_dtype dtype = !ARG_NONE(3)              ? c->a[3].u.dtype
+    sft_dtype dtype = !ARG_NONE(3)             ? c->a[3].u.dtype
                       : sft_is_float(x->dtype) ? (sft_dtype)x->dtype
                                                : SFT_int64;
     p.ct = compute_dtype(dtype);
@@ -203,7 +208,8 @@ GRAD(prod) {
     SET(0, DO(mul, g, others));
 }
 
-/* ---- max, min ---------------------------------------------------------------------------------- */
+/* ---- max, min ----------------------------------------------------------------------------------
+ */
 
 static sft_status not_empty(const sft_opctx *c, const sft_tensor *x, uint32_t mask) {
     int b = sft_thread()->index_base;
@@ -214,8 +220,9 @@ static sft_status not_empty(const sft_opctx *c, const sft_tensor *x, uint32_t ma
         if (x->numel) return SFT_OK;
         if (c->info->params[1].type == SFT_P_DIM || c->info->params[1].type == SFT_P_DIMS) {
             if (x->ndim == 1)
-                return sft_fail(SFT_ERR_ARGUMENT, "%s: dim %d has size 0, and nothing has no extreme",
-                                c->info->name, b);
+                return sft_fail(SFT_ERR_ARGUMENT,
+                                "%s: dim %d has size 0, and nothing has no extreme", c->info->name,
+                                b);
         }
         return sft_fail(SFT_ERR_ARGUMENT,
                         "%s: 'self' has no elements (shape %s); expected at least one, or a 'dim' "
@@ -224,10 +231,11 @@ static sft_status not_empty(const sft_opctx *c, const sft_tensor *x, uint32_t ma
     }
     for (int d = 0; d < x->ndim; d++)
         if (mask >> d & 1 && x->shape[d] == 0)
-            return sft_fail(SFT_ERR_ARGUMENT,
-                            "%s: dim %d of 'self' has size 0 (shape %s); expected a dim whose size is "
-                            "not 0",
-                            c->info->name, d + b, SFT_SHAPE(x));
+            return sft_fail(
+                SFT_ERR_ARGUMENT,
+                "%s: dim %d of 'self' has size 0 (shape %s); expected a dim whose size is "
+                "not 0",
+                c->info->name, d + b, SFT_SHAPE(x));
     (void)results;
     return SFT_OK;
 }
@@ -248,7 +256,8 @@ static void share(sft_bw *b, int dim) {
     dims_of r = reduced(b, dim);
     sft_tensor *is = DO(eq, IN(0), keep(&r, OUT(0)));
     sft_value v;
-    if (dim < 0 && OUT(0) && sft_item(OUT(0), &v) == SFT_OK && v.kind == SFT_V_FLOAT && v.u.f != v.u.f)
+    if (dim < 0 && OUT(0) && sft_item(OUT(0), &v) == SFT_OK && v.kind == SFT_V_FLOAT &&
+        v.u.f != v.u.f)
         is = DO(isnan, IN(0)); /* the NaNs share it */
     sft_tensor *n = DO(sum, is, dim < 0 ? sft_v_none() : b->a[dim], true);
     SET(0, DO(mul, is, DO(div, keep(&r, G), dim < 0 ? DO(sum, is) : n)));
@@ -262,7 +271,8 @@ IMPL(aminmax) {
     if (sft_ret(c, DO(amin, x, c->a[1], c->a[2])) != SFT_OK) {
         if (x && x->numel == 0) {
             sft_thread()->code = SFT_OK;
-            return sft_fail(SFT_ERR_ARGUMENT, "aminmax: 'self' has no elements along the dim (shape %s)",
+            return sft_fail(SFT_ERR_ARGUMENT,
+                            "aminmax: 'self' has no elements along the dim (shape %s)",
                             SFT_SHAPE(x));
         }
         return sft_last_status();
@@ -288,7 +298,8 @@ IMPL(extreme_dim) {
     sft_release(i);
     return st;
 }
-/* The gradient goes to the chosen element. Parameters: self, ..., dim at `dim`; indices: output 1. */
+/* The gradient goes to the chosen element. Parameters: self, ..., dim at `dim`; indices: output 1.
+ */
 void sft_grad_to_chosen(sft_bw *b, int dim) {
     int ndim;
     const int64_t *shape = sft_bw_shape(b, 0, &ndim);
@@ -318,7 +329,8 @@ IMPL(argextreme) {
 IMPL(max_other) { return sft_ret(c, DO(maximum, c->a[0], c->a[1])); }
 IMPL(min_other) { return sft_ret(c, DO(minimum, c->a[0], c->a[1])); }
 
-/* ---- any, all, count_nonzero ------------------------------------------------------------------- */
+/* ---- any, all, count_nonzero -------------------------------------------------------------------
+ */
 
 IMPL(any) {
     sft_tensor *x = c->a[0].u.t;

@@ -19,7 +19,8 @@ static int measure(const sft_opctx *c, const sft_tensor *x, int64_t dim, sft_sor
     return d;
 }
 
-/* Runs `op`: values (left out: NULL) and indices of x's shape with size k (-1: dropped) at dim d. */
+/* Runs `op`: values (left out: NULL) and indices of x's shape with size k (-1: dropped) at dim d.
+ */
 static sft_status run(sft_opctx *c, sft_op_id op, sft_tensor *x, int d, int64_t k, bool values,
                       bool indices, const sft_sort_params *p) {
     int64_t shape[SFT_MAX_DIMS];
@@ -50,7 +51,8 @@ static sft_status run(sft_opctx *c, sft_op_id op, sft_tensor *x, int d, int64_t 
     return st;
 }
 
-/* ---- sort, argsort, topk ----------------------------------------------------------------------- */
+/* ---- sort, argsort, topk -----------------------------------------------------------------------
+ */
 
 /* (self, dim, descending, stable): always stable. */
 IMPL(sort) {
@@ -95,7 +97,8 @@ IMPL(kthvalue) {
     return run(c, c->op, x, d, ARG_B(3) ? 1 : -1, true, true, &p);
 }
 
-/* ---- median, mode ------------------------------------------------------------------------------ */
+/* ---- median, mode ------------------------------------------------------------------------------
+ */
 
 /* (self): NaN for no elements. */
 IMPL(median) {
@@ -104,7 +107,8 @@ IMPL(median) {
     if (x->numel == 0) {
         sft_tensor *out = sft_empty(NULL, 0, (sft_dtype)x->dtype, x->device);
         if (!out) return sft_last_status();
-        sft_fill_raw(out, sft_is_float(x->dtype) ? sft_v_float((double)__builtin_nanf("")) : sft_v_int(0));
+        sft_fill_raw(out, sft_is_float(x->dtype) ? sft_v_float((double)__builtin_nanf(""))
+                                                 : sft_v_int(0));
         return sft_give(c, out);
     }
     x = DO(reshape, x, -1);
@@ -119,13 +123,14 @@ IMPL(median_dim) {
     int d = measure(c, x, ARG_I(1), &p);
     if (d < 0) return sft_last_status();
     if (p.n == 0 && p.outer * p.inner > 0)
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: dim %d of 'self' has size 0 (shape %s)", c->info->name,
-                        d + sft_thread()->index_base, SFT_SHAPE(x));
-    return run(c, c->op == SFT_OP_mode ? SFT_OP_mode : SFT_OP_median_dim, x, d,
-               ARG_B(2) ? 1 : -1, true, true, &p);
+        return sft_fail(SFT_ERR_ARGUMENT, "%s: dim %d of 'self' has size 0 (shape %s)",
+                        c->info->name, d + sft_thread()->index_base, SFT_SHAPE(x));
+    return run(c, c->op == SFT_OP_mode ? SFT_OP_mode : SFT_OP_median_dim, x, d, ARG_B(2) ? 1 : -1,
+               true, true, &p);
 }
 
-/* ---- unique ------------------------------------------------------------------------------------ */
+/* ---- unique ------------------------------------------------------------------------------------
+ */
 
 /* The first n elements, in memory of their own. */
 static sft_tensor *head(sft_tensor *t, int64_t n) {
@@ -155,8 +160,10 @@ IMPL(unique) {
                             SFT_SHAPE(x), (int)dim + sft_thread()->index_base);
     }
     if (p.n > UINT32_MAX)
-        return sft_fail(SFT_ERR_UNSUPPORTED, "unique: at most 2^32 - 1 elements, got %lld", (long long)p.n);
-    sft_tensor *flat = rows && x->ndim ? DO(contiguous, DO(transpose, x, 0, dim)) : DO(contiguous, x);
+        return sft_fail(SFT_ERR_UNSUPPORTED, "unique: at most 2^32 - 1 elements, got %lld",
+                        (long long)p.n);
+    sft_tensor *flat =
+        rows && x->ndim ? DO(contiguous, DO(transpose, x, 0, dim)) : DO(contiguous, x);
     if (!flat) return sft_last_status();
     t[0] = sft_temp(sft_empty(&p.n, 1, rows ? SFT_int64 : (sft_dtype)x->dtype, x->device));
     t[1] = sft_temp(sft_empty(&p.n, 1, SFT_int64, x->device));
@@ -178,7 +185,8 @@ IMPL(unique) {
     return ARG_B(3) ? sft_ret(c, head(t[2], found)) : SFT_OK;
 }
 
-/* ---- searchsorted, bucketize ------------------------------------------------------------------- */
+/* ---- searchsorted, bucketize -------------------------------------------------------------------
+ */
 
 static sft_tensor *computed(sft_tensor *x, sft_dtype d) {
     if (x && x->dtype != d) x = DO(to, x, sft_v_none(), sft_v_dtype(d));
@@ -192,7 +200,8 @@ static sft_status search(sft_opctx *c, sft_tensor *sequence, const sft_value *v,
     sft_value both[2] = {sft_v_tensor(sequence), *v};
     sft_dtype d = sft_result_type(both, 2);
     d = d == SFT_float64 ? SFT_float64 : sft_is_float(d) ? SFT_float32 : SFT_int64;
-    sft_tensor *values = v->kind == SFT_V_TENSOR ? v->u.t : sft_temp(sft_scalar(*v, d, sequence->device));
+    sft_tensor *values =
+        v->kind == SFT_V_TENSOR ? v->u.t : sft_temp(sft_scalar(*v, d, sequence->device));
     if (!values) return sft_last_status();
     int64_t n = sequence->ndim ? sequence->shape[sequence->ndim - 1] : 0;
     if (sequence->ndim == 0 || (c->op == SFT_OP_bucketize && sequence->ndim != 1))
@@ -208,16 +217,16 @@ static sft_status search(sft_opctx *c, sft_tensor *sequence, const sft_value *v,
                         name, what, SFT_SHAPE(sequence), SFT_SHAPE(values));
     if (sorter && (sorter->ndim != sequence->ndim ||
                    memcmp(sorter->shape, sequence->shape, sizeof(int64_t) * sorter->ndim) != 0))
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: 'sorter' must have the shape of '%s', %s, got %s", name,
-                        what, SFT_SHAPE(sequence), SFT_SHAPE(sorter));
+        return sft_fail(SFT_ERR_ARGUMENT, "%s: 'sorter' must have the shape of '%s', %s, got %s",
+                        name, what, SFT_SHAPE(sequence), SFT_SHAPE(sorter));
     if (sorter && sorter->dtype != SFT_int64)
         return sft_fail(SFT_ERR_ARGUMENT, "%s: 'sorter' must be int64, got %s", name,
                         sft_dtype_name((sft_dtype)sorter->dtype));
     sft_search_params p = {.n = n, .right = right, .one_sequence = sequence->ndim == 1};
     p.m = values->ndim ? values->shape[values->ndim - 1] : 1;
     p.rows = p.m ? values->numel / p.m : 0;
-    sft_tensor *out = sft_empty(values->shape, values->ndim, int32 ? SFT_int32 : SFT_int64,
-                                sequence->device);
+    sft_tensor *out =
+        sft_empty(values->shape, values->ndim, int32 ? SFT_int32 : SFT_int64, sequence->device);
     if (!out) return sft_last_status();
     sft_tensor *t[4] = {out, computed(sequence, d), computed(values, d),
                         sorter ? DO(contiguous, sorter) : NULL};
@@ -234,10 +243,12 @@ IMPL(searchsorted) {
     if (!ARG_NONE(4)) {
         const char *side = c->a[4].u.s;
         if (strcmp(side, "left") != 0 && strcmp(side, "right") != 0)
-            return sft_fail(SFT_ERR_ARGUMENT, "searchsorted: 'side' must be \"left\" or \"right\", got \"%s\"", side);
-        if (right && side[0] == 'l')
             return sft_fail(SFT_ERR_ARGUMENT,
-                            "searchsorted: 'side' is \"left\" but 'right' is true; give one of them");
+                            "searchsorted: 'side' must be \"left\" or \"right\", got \"%s\"", side);
+        if (right && side[0] == 'l')
+            return sft_fail(
+                SFT_ERR_ARGUMENT,
+                "searchsorted: 'side' is \"left\" but 'right' is true; give one of them");
         right = side[0] == 'r';
     }
     return search(c, c->a[0].u.t, &c->a[1], ARG_B(2), right, ARG_T(5));
@@ -245,4 +256,6 @@ IMPL(searchsorted) {
 /* (self, boundaries, *, out_int32, right) */
 IMPL(bucketize) { return search(c, c->a[1].u.t, &c->a[0], ARG_B(2), ARG_B(3), NULL); }
 /* Only their kernels are used. */
-IMPL(order_kernel_only) { return sft_fail(SFT_ERR_UNSUPPORTED, "%s: not to be called", c->info->name); }
+IMPL(order_kernel_only) {
+    return sft_fail(SFT_ERR_UNSUPPORTED, "%s: not to be called", c->info->name);
+}

@@ -20,7 +20,8 @@ typedef struct sft_unique_params {
     int64_t *found;
 } sft_unique_params;
 
-/* Output, sequences [rows, n], values [rows, m] (or one row of sequences for all), sorter or NULL. */
+/* Output, sequences [rows, n], values [rows, m] (or one row of sequences for all), sorter or NULL.
+ */
 typedef struct sft_search_params {
     int64_t rows, n, m;
     bool right, one_sequence;
