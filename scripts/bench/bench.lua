@@ -7,6 +7,7 @@
 local folder = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = folder .. "/?.lua;" .. package.path
 
+require "sft"
 local json = require "sft.json"
 local options = require "sft.options"
 local process = require "process"
