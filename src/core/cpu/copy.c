@@ -1,6 +1,7 @@
 /* copy.c: copies of elements of one dtype between any two layouts. Three ways: whole rows, rows
  * element by element, and tiles where the source is transposed, so that both sides are read and
  * written a cache line at a time. */
+#include "bytes.h"
 #include "nd.h"
 
 enum { TILE_BYTES = 128 }; /* a side of a tile: two cache lines */
@@ -70,7 +71,7 @@ static void whole_rows(int64_t rows, int64_t bytes, char *d, int64_t dr, const c
         FIXED(64);
 #undef FIXED
     default:
-        for (; rows > 0; rows--, d += dr, s += sr) memcpy(d, s, (size_t)bytes);
+        for (; rows > 0; rows--, d += dr, s += sr) sft_copy_bytes(d, s, (size_t)bytes);
     }
 }
 

@@ -1,5 +1,6 @@
 /* index.c: kernels that read at positions held in tensors: index (and index_select, take) and
  * gather; and the checks of index tensors. */
+#include "bytes.h"
 #include "index.h"
 #include <stdio.h>
 
@@ -108,7 +109,7 @@ static void pick(int64_t n, char *y, int64_t ystep, const char *x, const int64_t
 
 static void copy_strided(int64_t n, char *d, int64_t ds, const char *s, int64_t ss, int64_t es) {
     if (ds == es && ss == es) {
-        memcpy(d, s, (size_t)(n * es));
+        sft_copy_bytes(d, s, (size_t)(n * es));
         return;
     }
 #define MOVE(T)                                                                                    \

@@ -1,5 +1,6 @@
 /* join.c: the kernel of cat and stack. */
 #include "../ops/join.h"
+#include "bytes.h"
 #include "kernels.h"
 
 /* Rows of one input go to every `pitch` bytes of the output. Long rows are cut into chunks. */
@@ -15,7 +16,7 @@ static void place_range(void *ctx, int64_t begin, int64_t end) {
         for (; begin < end; begin++) {
             int64_t o = begin / p->nchunks, at = begin % p->nchunks * p->chunk;
             int64_t n = p->row - at < p->chunk ? p->row - at : p->chunk;
-            memcpy(p->out + o * p->pitch + at, p->in + o * p->step + at, (size_t)n);
+            sft_copy_bytes(p->out + o * p->pitch + at, p->in + o * p->step + at, (size_t)n);
         }
         return;
     }
@@ -34,7 +35,8 @@ static void place_range(void *ctx, int64_t begin, int64_t end) {
         FIXED(32);
 #undef FIXED
     default:
-        for (; begin < end; begin++, out += pitch, in += step) memcpy(out, in, (size_t)row);
+        for (; begin < end; begin++, out += pitch, in += step)
+            sft_copy_bytes(out, in, (size_t)row);
     }
 }
 
