@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/utsname.h>
+#include <time.h>
+#include <unistd.h>
 
 /* ---- dtypes ------------------------------------------------------------------------------------------ */
 
