@@ -35,12 +35,16 @@ local Context = {}
 Context.__name = "FunctionContext"
 
 function Context.__index(ctx, name)
-  if name == "saved_tensors" then return Context.unpack_saved(ctx) end
+  if name == "saved_tensors" then
+    local saved = rawget(ctx, "_saved") or {n = 0}   -- forward itself asks; backward gets its own
+    return {table.unpack(saved, 1, saved.n)}
+  end
   return Context[name]
 end
 
--- Tensors that backward needs. Outputs of the function may be among them (kept without their
--- history, or output and function would keep each other alive).
+-- Tensors that backward needs: there they are the list ctx.saved_tensors. They belong to the graph
+-- and go with it, so outputs may be among them. Whatever is kept in fields of ctx instead waits for
+-- Lua's collector.
 function Context.save_for_backward(ctx, ...)
   local list = table.pack(...)
   for i = 1, list.n do
@@ -60,24 +64,6 @@ end
 function Context.mark_dirty() end
 function Context.set_materialize_grads() end
 
--- For a gradient of the gradient, a saved output gets its history again.
-function Context.unpack_saved(ctx)
-  local saved = rawget(ctx, "_saved") or {n = 0}
-  local outputs = rawget(ctx, "_saved_outputs")
-  local list = {}
-  for i = 1, saved.n do
-    local t = saved[i]
-    if outputs and outputs[i] and sft.is_grad_enabled() then
-      t = t:detach()
-      local packed = {n = ctx._outputs}
-      packed[outputs[i]] = t
-      engine.attach(ctx._inputs, packed, {ctx._function.backward, ctx}, ctx._function._name, {})
-    end
-    list[i] = t
-  end
-  return list
-end
-
 local function apply(F, ...)
   local inputs = table.pack(...)
   local enabled = sft.is_grad_enabled()
@@ -94,25 +80,8 @@ local function apply(F, ...)
   if type(F.backward) ~= "function" then
     fail("%s: has no backward: define function %s.backward(ctx, grad)", F._name, F._name)
   end
-  -- Saved outputs: an alias without history, else they would hold the function that holds them.
-  local saved = rawget(ctx, "_saved")
-  local place = {}
-  for i = 1, outputs.n do
-    if sft.is_tensor(outputs[i]) then place[outputs[i]] = i end
-  end
-  for i = 1, saved and saved.n or 0 do
-    local o = saved[i] ~= nil and place[saved[i]]
-    if o then
-      saved[i] = saved[i]:detach()
-      local list = rawget(ctx, "_saved_outputs") or {}
-      list[i] = o
-      rawset(ctx, "_saved_outputs", list)
-      rawset(ctx, "_inputs", inputs)
-      rawset(ctx, "_outputs", outputs.n)
-    end
-  end
-  rawset(ctx, "_function", F)
   engine.attach(inputs, outputs, {F.backward, ctx}, F._name, rawget(ctx, "_skip") or {})
+  rawset(ctx, "_saved", nil)
   return table.unpack(outputs, 1, outputs.n)
 end
 

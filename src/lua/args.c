@@ -541,10 +541,9 @@ bool sftl_read_row(lua_State *L, const binding *u, const sft_op_info *info, int 
         }
         given |= (uint32_t)(lua_type(L, i) != LUA_TNIL) << at;
     }
-    /* An empty table at the end may be a table of no keywords, nil is nothing. */
-    while (n >= i && (lua_type(L, n) == LUA_TNIL ||
-                      (lua_type(L, n) == LUA_TTABLE && lua_rawlen(L, n) == 0)))
-        n--;
+    /* An empty table at the end is one of no keywords, nil is nothing. */
+    if (n >= i && lua_type(L, n) == LUA_TTABLE && lua_rawlen(L, n) == 0) n--;
+    while (n >= i && lua_type(L, n) == LUA_TNIL) n--;
     if (i <= n)
         return fail(f, RANK_MANY, "%s: too many arguments: takes %d, got %d%s", f->name, at, n,
                     at < info->nparams ? "; the others are keywords: {name = value}" : "");

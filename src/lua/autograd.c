@@ -339,15 +339,42 @@ typedef struct function {
     int *positions; /* of the tensor inputs among the arguments */
     int nin, nout, total_out;
     output_info *outputs;
+    sft_tensor **saved; /* by save_for_backward; NULL entries are nil */
+    int *saved_out;     /* the output (its number) that it is, without its history; or -1 */
+    int nsaved;
+    sft_tensor **inputs; /* [nin], only if an output is saved: to give that its history again */
 } function;
 
 static void function_free(void *user) {
     function *f = user;
     if (f->ref.shared) sftl_ref_drop(&f->ref);
+    for (int i = 0; i < f->nsaved; i++) sft_release(f->saved[i]);
+    for (int i = 0; i < f->nin && f->inputs; i++) sft_release(f->inputs[i]);
+    free(f->saved);
+    free(f->saved_out);
+    free(f->inputs);
     free(f->name);
     free(f->positions);
     free(f->outputs);
     free(f);
+}
+
+static int held_gc(lua_State *L) {
+    function **slot = lua_touserdata(L, 1);
+    if (*slot) function_free(*slot);
+    *slot = NULL;
+    return 0;
+}
+
+/* A place for a function that is being made: an error frees it. */
+static function **hold(lua_State *L) {
+    function **slot = lua_newuserdatauv(L, sizeof *slot, 0);
+    *slot = NULL;
+    lua_createtable(L, 0, 1);
+    lua_pushcfunction(L, held_gc);
+    lua_setfield(L, -2, "__gc");
+    lua_setmetatable(L, -2);
+    return slot;
 }
 
 typedef struct function_call {
@@ -372,13 +399,83 @@ static void push_grad_output(lua_State *L, function_call *c, int k) {
     *h = out[0];
 }
 
+static sft_status run_function(void *user, sft_tensor *const *grads, int nout, sft_tensor **results,
+                               int nin);
+
+static bool copy_function(lua_State *L, binding *u, const function *f, function **copy) {
+    function *g = *copy = calloc(1, sizeof *g);
+    if (!g) return false;
+    luaL_checkstack(L, 10, NULL);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, f->ref.ref);
+    sftl_ref_make(L, u, &g->ref);
+    g->name = strdup(f->name);
+    g->positions = malloc(sizeof(int) * (size_t)(f->nin + 1));
+    g->outputs = malloc(sizeof *g->outputs * (size_t)(f->nout + 1));
+    g->saved = calloc((size_t)f->nsaved + 1, sizeof *g->saved);
+    g->saved_out = malloc(sizeof(int) * (size_t)(f->nsaved + 1));
+    g->inputs = calloc((size_t)f->nin + 1, sizeof *g->inputs);
+    if (!g->name || !g->positions || !g->outputs || !g->saved || !g->saved_out || !g->inputs)
+        return false;
+    memcpy(g->positions, f->positions, sizeof(int) * (size_t)f->nin);
+    memcpy(g->outputs, f->outputs, sizeof *g->outputs * (size_t)f->nout);
+    memcpy(g->saved_out, f->saved_out, sizeof(int) * (size_t)f->nsaved);
+    g->total_out = f->total_out;
+    g->nout = f->nout;
+    for (; g->nsaved < f->nsaved; g->nsaved++)
+        g->saved[g->nsaved] = sft_retain(f->saved[g->nsaved]);
+    for (; g->nin < f->nin; g->nin++) g->inputs[g->nin] = sft_retain(f->inputs[g->nin]);
+    return true;
+}
+
+/* An alias of a saved output with the function as its history again, for gradients of gradients.
+ * Outputs that were not saved are stood in for: nobody sees them. */
+static sft_tensor *with_history(lua_State *L, binding *u, const function *f, int i) {
+    sftl_anchor *a = sftl_new_anchor(L, u);
+    function **slot = hold(L), *g = NULL;
+    bool ok = copy_function(L, u, f, slot) && sftl_anchor_room(a, f->nout);
+    g = *slot;
+    for (int k = 0; k < f->nout && ok; k++) {
+        const output_info *o = &f->outputs[k];
+        sft_value v = sft_v_tensor(f->saved[i]);
+        sft_tensor *out[SFT_MAX_OUTPUTS];
+        if (k != f->saved_out[i])
+            a->list[k] = sft_empty(o->sizes, o->ndim, o->dtype, o->device);
+        else if (sftl_op(L, u, u->op_detach, 0, &v, 1, out) == SFT_OK)
+            a->list[k] = out[0];
+        ok = a->list[k] != NULL;
+    }
+    ok = ok && sft_custom_function(g->name, g->inputs, g->nin, a->list, g->nout, run_function, g,
+                                   function_free) == SFT_OK;
+    if (!ok) sftl_error(L, u, "oom", "%s: out of memory", f->name);
+    *slot = NULL;
+    sft_tensor *t = a->list[f->saved_out[i]];
+    a->list[f->saved_out[i]] = NULL;
+    lua_pop(L, 2);
+    return t;
+}
+
+/* ctx.saved_tensors, for the time of the call. The ctx is on the top. */
+static void push_saved(lua_State *L, binding *u, const function *f) {
+    bool again = f->inputs && sft_grad_enabled();
+    lua_pushliteral(L, "saved_tensors");
+    lua_createtable(L, f->nsaved, 0);
+    for (int i = 0; i < f->nsaved; i++) {
+        if (!f->saved[i]) continue;
+        sft_tensor **h = sftl_new(L, u);
+        *h = again && f->saved_out[i] >= 0 ? with_history(L, u, f, i) : sft_retain(f->saved[i]);
+        lua_rawseti(L, -2, i + 1);
+    }
+    lua_rawset(L, -3);
+}
+
 static int function_body(lua_State *L) {
     function_call *c = lua_touserdata(L, 1);
     function *f = c->f;
-    luaL_checkstack(L, f->total_out + f->nin + 20, "too many results");
+    luaL_checkstack(L, f->total_out + f->nin + 30, "too many results");
     lua_rawgeti(L, LUA_REGISTRYINDEX, f->ref.ref);
     lua_rawgeti(L, -1, 1);
     lua_rawgeti(L, -2, 2);
+    push_saved(L, c->u, f);
     for (int i = 0, k = 0; i < f->total_out; i++) {
         if (k < f->nout && f->outputs[k].position == i)
             push_grad_output(L, c, k++);
@@ -387,6 +484,11 @@ static int function_body(lua_State *L) {
     }
     lua_call(L, f->total_out + 1, LUA_MULTRET);
     int first = 3, n = lua_gettop(L) - 2; /* 1: the call, 2: {backward, ctx} */
+    luaL_checkstack(L, 10, NULL);
+    lua_rawgeti(L, 2, 2);
+    lua_pushliteral(L, "saved_tensors");
+    lua_pushnil(L);
+    lua_rawset(L, -3);
     for (int k = 0; k < f->nin; k++) {
         int p = f->positions[k];
         if (p >= n || !lua_toboolean(L, first + p)) continue;
@@ -462,6 +564,41 @@ static bool make_function(function *f, const char *name, int nin, int nout) {
     return true;
 }
 
+/* Takes over what ctx._saved lists. */
+static bool save_tensors(lua_State *L, binding *u, function *f, sft_tensor **in, sft_tensor **out) {
+    lua_rawgeti(L, 3, 2);
+    lua_pushliteral(L, "_saved");
+    int table = lua_rawget(L, -2) == LUA_TTABLE ? lua_gettop(L) : 0;
+    int n = table ? table_n(L, table) : 0;
+    if (n < 0 || n > 10000) return false;
+    f->saved = calloc((size_t)n + 1, sizeof *f->saved);
+    f->saved_out = calloc((size_t)n + 1, sizeof *f->saved_out);
+    bool ok = f->saved && f->saved_out, outputs = false;
+    for (int i = 0; i < n && ok; i++, f->nsaved++) {
+        f->saved_out[i] = -1;
+        lua_rawgeti(L, table, i + 1);
+        sft_tensor **h = lua_type(L, -1) == LUA_TUSERDATA ? sftl_handle(L, u, lua_gettop(L)) : NULL;
+        ok = lua_isnil(L, -1) || (h && *h);
+        lua_pop(L, 1);
+        if (!h || !*h) continue;
+        for (int k = 0; k < f->nout; k++)
+            if (out[k] == *h) f->saved_out[i] = k;
+        if (f->saved_out[i] < 0) {
+            f->saved[i] = sft_retain(*h);
+            continue;
+        }
+        /* Without its history: output and function would keep each other alive. */
+        sft_value a = sft_v_tensor(*h);
+        sft_tensor *alias[SFT_MAX_OUTPUTS];
+        ok = sftl_op(L, u, u->op_detach, 0, &a, 1, alias) == SFT_OK;
+        if (ok) f->saved[i] = alias[0];
+        outputs = true;
+    }
+    if (ok && outputs && (ok = (f->inputs = calloc((size_t)f->nin + 1, sizeof *in)) != NULL))
+        for (int i = 0; i < f->nin; i++) f->inputs[i] = sft_retain(in[i]);
+    return ok;
+}
+
 /* Attaches {backward, ctx} (3) as the history of the outputs (2), which were computed from the
  * inputs (1); both are packed tables. Entries of skip (5) have no gradient. Nothing is called
  * between reading and the engine. */
@@ -482,20 +619,13 @@ static int attach(lua_State *L) {
         if (replace) fresh_output(L, u, 2, i);
     }
     sftl_anchor *fa = sftl_new_anchor(L, u); /* 6: inputs, then outputs, as references */
-    lua_pushvalue(L, 3);
-    sftl_ref ref;
-    sftl_ref_make(L, u, &ref);
-    function *f = calloc(1, sizeof *f);
-    bool ok = f && sftl_anchor_room(fa, nin + nout);
-    if (f) f->ref = ref;
-    ok = ok && make_function(f, name, nin, nout);
-    if (!ok) {
-        if (f)
-            function_free(f);
-        else
-            sftl_ref_drop(&ref);
-        sftl_error(L, u, "oom", "%s: out of memory", name);
+    function **slot = hold(L), *f = *slot = calloc(1, sizeof *f);
+    if (f) {
+        lua_pushvalue(L, 3);
+        sftl_ref_make(L, u, &f->ref);
     }
+    if (!f || !sftl_anchor_room(fa, nin + nout) || !make_function(f, name, nin, nout))
+        sftl_error(L, u, "oom", "%s: out of memory", name);
     for (int i = 1; i <= nin; i++) {
         lua_rawgeti(L, 1, i);
         sft_tensor **h = lua_type(L, -1) == LUA_TUSERDATA ? sftl_handle(L, u, lua_gettop(L)) : NULL;
@@ -520,18 +650,16 @@ static int attach(lua_State *L) {
         memcpy(o->sizes, sft_sizes(*h), sizeof(int64_t) * (size_t)o->ndim);
         fa->list[nin + f->nout++] = sft_retain(*h);
     }
-    if (f->nout == 0) {
-        function_free(f);
-        return 0;
-    }
+    if (f->nout == 0) return 0;
+    if (!save_tensors(L, u, f, fa->list, fa->list + nin))
+        sftl_error(L, u, "argument", "%s: a tensor given to save_for_backward was released, or out of "
+                                     "memory", name);
     sftl_call c = sftl_begin(L, u);
     sft_status st = sft_custom_function(f->name, fa->list, f->nin, fa->list + nin, f->nout,
                                         run_function, f, function_free);
     sftl_end(&c, u);
-    if (st != SFT_OK) {
-        function_free(f);
-        sftl_raise(L, u);
-    }
+    if (st != SFT_OK) sftl_raise(L, u);
+    *slot = NULL;
     return 0;
 }
 

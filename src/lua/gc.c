@@ -35,17 +35,24 @@ static void full(lua_State *L, sftl_gc *g) {
     g->full++;
 }
 
+/* Without young collections full ones would take much of the time: the host's collector becomes
+ * generational, which starts with a full collection. */
+static void go_generational(lua_State *L, sftl_gc *g) {
+    double start = now();
+    lua_gc(L, LUA_GCGEN, 0, 0);
+    g->all_time += now() - start;
+    g->least = g->after_full = sft_live_bytes();
+}
+
 /* Young collections that take more than 5 % of the time want to be rarer. While collecting costs
- * next to nothing, a small slack is faster: the pool hands back blocks that are still in cache.
- * Collections in incremental mode that take much of the time want generational mode. */
-static void adapt(lua_State *L, sftl_gc *g, double t, bool young_works) {
+ * next to nothing, a small slack is faster: the pool hands back blocks that are still in cache. */
+static void adapt(sftl_gc *g, double t) {
     double elapsed = t - g->window_start;
     if (elapsed < 0.1) return;
     if (g->young_time > 0.05 * elapsed || (g->all_time > 0.03 * elapsed && g->slack < 8 * MB))
         g->slack = min(2 * g->slack, 64 * MB);
     else if (g->all_time < 0.005 * elapsed || (g->slack > 8 * MB && g->young_time < 0.01 * elapsed))
         g->slack = max(g->slack / 2, 2 * MB);
-    if (!young_works && !g->keep_mode && g->all_time > 0.05 * elapsed) lua_gc(L, LUA_GCGEN, 0, 0);
     g->window_start = t;
     g->young_time = g->all_time = 0;
 }
@@ -78,11 +85,15 @@ void sftl_drive(lua_State *L, binding *u) {
             g->running = true;
             full(L, g);
             g->running = false;
-            live = sft_live_bytes();
+        } else if (!young_works && !g->keep_mode) {
+            g->running = true;
+            go_generational(L, g);
+            g->running = false;
         }
+        live = sft_live_bytes();
     }
     g->threshold = max(live + live / 4, live + g->slack);
-    adapt(L, g, now(), young_works);
+    adapt(g, now());
 }
 
 /* An allocation inside an op failed. One full collection per op: what it finds dead was so before,
