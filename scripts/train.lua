@@ -27,7 +27,7 @@ local opt = options.parse(arg, {
   usage = "train.lua [options]",
   about = "Trains a character-level transformer and writes samples.",
   {"text", "str", nil, "train on this file; default: this repository's Lua files", value = "FILE"},
-  {"steps", "int", 1500, "train up to this step"},
+  {"steps", "int", 800, "train up to this step"},
   {"batch", "int", 12, "sequences in a batch", min = 1},
   {"block", "int", 64, "characters in a sequence", min = 1},
   {"layers", "int", 4, "transformer blocks", min = 1},
@@ -222,7 +222,9 @@ end
 local function sample(length)
   return evaluating(function()
     sft.manual_seed(opt.seed)
-    local out, context = {}, training:narrow(1, 1, 1):view(1, 1)
+    local out = {}
+    -- The start of a line.
+    local context = sft.full({1, 1}, vocabulary:find("\n", 1, true) or 1, {dtype = sft.int64, device = opt.device})
     for i = 1, length do
       local logits = model(context)[{1, -1}]
       local id = sft.multinomial((logits / opt.temperature):softmax(-1), 1)
