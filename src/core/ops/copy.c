@@ -56,6 +56,16 @@ GRAD(fill) {
     if (NEED(1)) SET(1, DO(sum, G));
 }
 
+IMPL(zero) {
+    sft_tensor *self = c->a[0].u.t;
+    sft_tensor *out = c->dst ? sft_retain(c->dst) : sft_empty_like_(self, (sft_dtype)self->dtype);
+    if (!out) return sft_last_status();
+    sft_status st = sft_fill_raw(out, sft_v_int(0));
+    if (st == SFT_OK) return sft_give(c, out);
+    sft_release(out);
+    return st;
+}
+
 IMPL(clone) {
     sft_tensor *out = sft_empty_like_(c->a[0].u.t, (sft_dtype)c->a[0].u.t->dtype);
     if (!out) return sft_last_status();
