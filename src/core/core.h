@@ -174,8 +174,13 @@ typedef sft_status (*sft_impl)(sft_opctx *c);
 #define SFT_SAVE_OUT(i) (1u << (16 + (i)))
 enum {
     IN0 = 1, IN1 = 2, IN2 = 4, IN3 = 8, IN4 = 16, IN5 = 32, IN6 = 64, IN7 = 128,
-    OUT0 = 1 << 16, OUT1 = 1 << 17, OUT2 = 1 << 18
+    OUT0 = 1 << 16, OUT1 = 1 << 17, OUT2 = 1 << 18,
+    /* IN0 is seen only for parameter 1's gradient, and IN1 only for parameter 0's: what has none
+     * doesn't keep the other alive, nor mind when it is written to. */
+    CROSS0 = 1 << 28, CROSS1 = 1 << 29, CROSS = CROSS0 | CROSS1
 };
+/* The saves of this very call. */
+uint32_t sft_saves(sft_op_id op, const sft_value *a);
 
 typedef struct sft_bw sft_bw;
 typedef void (*sft_rule)(sft_bw *b);

@@ -198,7 +198,7 @@ static sft_status invoke_inplace(sft_opctx *c, bool needs) {
     SFT_TRY(check_writable(c->info, x, recording));
     sft_tensor *old = NULL; /* what the rule will see as the first argument */
     sft_status st;
-    if (needs && row->grad == SFT_GRAD_RULE && (row->saves & IN0)) {
+    if (needs && row->grad == SFT_GRAD_RULE && (sft_saves(c->op, c->a) & IN0)) {
         old = sft_empty_like_(x, x->dtype);
         if (!old || sft_copy_raw(old, x) != SFT_OK) {
             sft_release(old);

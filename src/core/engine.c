@@ -338,8 +338,8 @@ sft_status sft_autograd_grad(sft_tensor *const *outputs, sft_tensor *const *grad
         if (sft_tensor_needs_grad(inputs[i]))
             edges[i] = sft_tensor_edge(inputs[i]);
         else
-            st = sft_fail(SFT_ERR_AUTOGRAD, "grad: input %d does not require grad",
-                          i + tls->index_base);
+            st = sft_fail(SFT_ERR_AUTOGRAD, "grad: input %d of %d does not require grad", i + 1,
+                          ninputs);
     }
     if (st == SFT_OK) {
         task t = {.retain_graph = retain_graph || create_graph,
@@ -353,9 +353,9 @@ sft_status sft_autograd_grad(sft_tensor *const *outputs, sft_tensor *const *grad
     for (int i = 0; i < ninputs; i++) {
         if (st == SFT_OK && !results[i] && !allow_unused)
             st = sft_fail(SFT_ERR_AUTOGRAD,
-                          "grad: input %d is not used in the graph of the outputs; pass "
+                          "grad: input %d of %d is not used in the graph of the outputs; pass "
                           "{allow_unused = true} to get nil for it",
-                          i + tls->index_base);
+                          i + 1, ninputs);
         if (edges[i].fn) sft_node_release(edges[i].fn);
         sft_release(edges[i].leaf);
     }

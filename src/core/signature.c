@@ -64,7 +64,7 @@ static const int64_t small_ints[] = {0, 1, 2, 3};
 static void read_default(const char *s, size_t len, sft_param *p) {
     p->optional = true;
     if (len == 3 && !memcmp(s, "nil", 3)) return;
-    if (p->type == SFT_P_BOOL || !memcmp(s, "true", 4) || !memcmp(s, "false", 5)) {
+    if (p->type == SFT_P_BOOL || !strncmp(s, "true", 4) || !strncmp(s, "false", 5)) {
         p->def = sft_v_bool(s[0] == 't');
     } else if (p->type == SFT_P_STR || *s == '\'') {
         /* Kept for ever: rows are static. */

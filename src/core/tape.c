@@ -247,11 +247,23 @@ static sft_status attach_outputs(sft_node *n, sft_tensor **outs, int nout) {
     return SFT_OK;
 }
 
+static bool value_needs_grad(const sft_value *v) {
+    return v->kind == SFT_V_TENSOR && v->u.t && sft_tensor_needs_grad(v->u.t);
+}
+
+uint32_t sft_saves(sft_op_id op, const sft_value *a) {
+    uint32_t saves = sft_rows[op].saves;
+    if (SFT_LIKELY(!(saves & CROSS))) return saves;
+    if ((saves & CROSS0) && !value_needs_grad(&a[1])) saves &= ~(uint32_t)IN0;
+    if ((saves & CROSS1) && !value_needs_grad(&a[0])) saves &= ~(uint32_t)IN1;
+    return saves;
+}
+
 sft_status sft_record(sft_op_id op, const sft_value *a, sft_tensor **outs, int nout, bool inplace) {
     const sft_op_row *row = &sft_rows[op];
     sft_node *n = node_new((int)op, a, sft_op_get_info(op)->nparams, nout);
     if (!n) return SFT_ERR_MEMORY;
-    bool ok = fill_node(n, a, row->saves);
+    bool ok = fill_node(n, a, sft_saves(op, a));
     sft_status st = ok ? SFT_OK : SFT_ERR_MEMORY;
     if (ok && inplace)
         st = sft_rebase(outs[0], n, 0);

@@ -60,7 +60,10 @@ static sft_tensor *spread(sft_tensor *g, sft_value size, sft_value stride, int64
     for (int d = 0; d < size.n && plain; d++)
         plain = size.u.ints[d] == 1 || stride.u.ints[d] == want[d];
     int64_t minus1 = -1;
-    if (plain) return DO(reshape, g, sft_v_ints(&minus1, 1));
+    if (plain) { /* as_strided counts from the start of the storage */
+        sft_tensor *line = DO(contiguous, DO(reshape, g, sft_v_ints(&minus1, 1)));
+        return line && sft_storage_offset(line) ? DO(clone, line) : line;
+    }
     sft_tensor *zeros = DO(zeros, sft_v_ints(&n, 1), sft_v_dtype((sft_dtype)g->dtype),
                            sft_v_device(g->device));
     return DO(as_strided_scatter, zeros, g, size, stride, offset);
