@@ -118,7 +118,8 @@ static bool b_in_place(const problem *p, int64_t m) {
 static bool a_in_place(const problem *p, int64_t n) {
     const sft_gemm_args *g = &p->g;
     if (g->a_cs == 1) return n <= 8 * p->kern->nr || small_spread(p, g->m, g->a_rs);
-    if (g->a_rs == 1) return n <= 8 * p->kern->nr || small_spread(p, g->k, g->a_cs);
+    /* columns: each step of k is another line, if not another page */
+    if (g->a_rs == 1) return n <= p->kern->nr || small_spread(p, g->k, g->a_cs);
     return false;
 }
 
