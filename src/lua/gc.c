@@ -35,24 +35,33 @@ static void full(lua_State *L, sftl_gc *g) {
     g->full++;
 }
 
-/* Without young collections full ones would take much of the time: the host's collector becomes
- * generational, which starts with a full collection. */
-static void go_generational(lua_State *L, sftl_gc *g) {
+/* The host's collector becomes generational, which starts with a full collection. False: it was
+ * already, or shall not. */
+static bool go_generational(lua_State *L, sftl_gc *g) {
+    if (g->keep_mode) return false;
     double start = now();
-    lua_gc(L, LUA_GCGEN, 0, 0);
+    bool running = g->running;
+    g->running = true;
+    int old = lua_gc(L, LUA_GCGEN, 0, 0);
+    g->running = running;
+    if (old != LUA_GCINC) return false;
     g->all_time += now() - start;
     g->least = g->after_full = sft_live_bytes();
+    return true;
 }
 
-/* Young collections that take more than 5 % of the time want to be rarer. While collecting costs
- * next to nothing, a small slack is faster: the pool hands back blocks that are still in cache. */
-static void adapt(sftl_gc *g, double t) {
-    double elapsed = t - g->window_start;
+/* Young collections that take more than 5 % of the time want to be rarer (in incremental mode, which
+ * has none: want to be young ones). While collecting costs next to nothing, a small slack is faster:
+ * the pool hands back blocks that are still in cache. */
+static void adapt(lua_State *L, sftl_gc *g) {
+    double t = now(), elapsed = t - g->window_start;
     if (elapsed < 0.1) return;
-    if (g->young_time > 0.05 * elapsed || (g->all_time > 0.03 * elapsed && g->slack < 8 * MB))
-        g->slack = min(2 * g->slack, 64 * MB);
-    else if (g->all_time < 0.005 * elapsed || (g->slack > 8 * MB && g->young_time < 0.01 * elapsed))
+    if (g->young_time > 0.05 * elapsed || (g->all_time > 0.03 * elapsed && g->slack < 8 * MB)) {
+        if (!go_generational(L, g)) g->slack = min(2 * g->slack, 64 * MB);
+    } else if (g->all_time < 0.005 * elapsed ||
+               (g->slack > 8 * MB && g->young_time < 0.01 * elapsed)) {
         g->slack = max(g->slack / 2, 2 * MB);
+    }
     g->window_start = t;
     g->young_time = g->all_time = 0;
 }
@@ -73,6 +82,7 @@ void sftl_drive(lua_State *L, binding *u) {
     g->running = false;
     if (r < 0) return; /* in a finalizer: at the next op */
     g->young++;
+    g->made = 0;
     double t = now();
     g->young_time += t - start;
     g->all_time += t - start;
@@ -85,15 +95,35 @@ void sftl_drive(lua_State *L, binding *u) {
             g->running = true;
             full(L, g);
             g->running = false;
-        } else if (!young_works && !g->keep_mode) {
-            g->running = true;
+        } else if (!young_works) {
             go_generational(L, g);
-            g->running = false;
         }
         live = sft_live_bytes();
     }
     g->threshold = max(live + live / 4, live + g->slack);
-    adapt(g, now());
+    adapt(L, g);
+}
+
+/* Small tensors weigh nothing, but thousands of dead ones push each other out of the cache: after a
+ * number of handles a young collection gives their memory back while it is still warm. Honours
+ * collectgarbage("stop"). */
+void sftl_tidy(lua_State *L, binding *u) {
+    enum { FEW = 512, MANY = 8192 };
+    sftl_gc *g = &u->gc;
+    g->made = 0;
+    if (g->running || !lua_gc(L, LUA_GCISRUNNING)) return;
+    sftl_drain(L, u);
+    double start = now();
+    g->running = true;
+    lua_gc(L, LUA_GCSTEP, 0);
+    g->running = false;
+    double end = now(), share = (end - start) / (end - g->tidied);
+    if (share > 0.1 && g->made_most < MANY)
+        g->made_most *= 2;
+    else if (share < 0.03 && g->made_most > FEW)
+        g->made_most /= 2;
+    g->tidied = end;
+    g->made = 0;
 }
 
 /* An allocation inside an op failed. One full collection per op: what it finds dead was so before,
@@ -159,7 +189,8 @@ void sftl_open_gc(lua_State *L, binding *u) {
     u->gc.slack = 8 * MB;
     u->gc.threshold = sft_live_bytes() + u->gc.slack;
     u->gc.least = SIZE_MAX / 4;
-    u->gc.window_start = now();
+    u->gc.window_start = u->gc.tidied = now();
+    u->gc.made_most = 512;
     sftl_metatable(L, "sft.sentinel", &u->sentinel_ref);
     static const luaL_Reg meta[] = {{"__gc", sentinel_gc}, {NULL, NULL}};
     sftl_setfuncs(L, u, meta);
