@@ -117,3 +117,39 @@ describe("arguments of constructors", function()
     raises("multiple of num_heads", nn.MultiheadAttention, 5, 2)
   end)
 end)
+
+describe("the traceback that sftlua prints", function()
+  it("is that of the place of the error, without the library's own lines", function()
+    local values = require "spec.support.values"
+    local script, out = values.temporary(".lua"), values.temporary(".out")
+    local file = assert(io.open(script, "w"))
+    file:write([[
+local sft = require "sft"
+local Net = sft.nn.class("Net")
+function Net:forward(x)
+  local function inner() return x.missing.field end
+  local y = inner()
+  return y
+end
+local function main()
+  local y = sft.nn.Sequential(Net())({})
+  return y
+end
+main()
+]])
+    file:close()
+    os.execute(("%s %s >%s 2>&1"):format(os.getenv("SFTLUA") or "build/sftlua", script, out))
+    file = assert(io.open(out))
+    local text = file:read("a")
+    file:close()
+    os.remove(script)
+    os.remove(out)
+    assert.equal(1, count(text, "stack traceback"))
+    assert.equal(1, count(text, "in Sequential%[1%]: Net: attempt to index"))
+    for line = 4, 12, 1 do
+      local expected = line == 4 or line == 5 or line == 9 or line == 12
+      assert.equal(expected, text:find(script .. ":" .. line .. ": in ", 1, true) ~= nil, text)
+    end
+    assert.is_nil(text:find("/lib/sft/", 1, true))
+  end)
+end)

@@ -140,13 +140,75 @@ int __wrap_lua_resume(lua_State *L, lua_State *from, int narg, int *nres) {
 /* ---- running chunks ---------------------------------------------------------------------------
  */
 
+/* Pushes the traceback of the error at 1. One that came through a module call was raised further
+ * inside: lib/sft/nn/module.lua keeps where, in sft._trace. */
+static void push_traceback(lua_State *L) {
+    int top = lua_gettop(L);
+    luaL_checkstack(L, 6, NULL);
+    if (lua_getfield(L, LUA_REGISTRYINDEX, LUA_LOADED_TABLE) == LUA_TTABLE) {
+        lua_pushliteral(L, "sft");
+        if (lua_rawget(L, -2) == LUA_TTABLE) {
+            lua_pushliteral(L, "_trace");
+            if (lua_rawget(L, -2) == LUA_TTABLE) {
+                lua_pushliteral(L, "error");
+                lua_rawget(L, -2);
+                lua_pushliteral(L, "traceback");
+                lua_rawget(L, -3);
+                if (lua_rawequal(L, -2, 1) && lua_type(L, -1) == LUA_TSTRING) {
+                    lua_replace(L, top + 1);
+                    lua_settop(L, top + 1);
+                    return;
+                }
+            }
+        }
+    }
+    lua_settop(L, top);
+    luaL_traceback(L, L, NULL, 1);
+}
+
+/* The text on the top without the lines of the library's own files and of the calls that only they
+ * make. */
+static void fold_library(lua_State *L) {
+    static const char *const hidden[] = {"/lib/sft/", "[C]: in function 'xpcall'"};
+    int text = lua_gettop(L);
+    const char *s = lua_tostring(L, text);
+    luaL_Buffer b;
+    luaL_buffinit(L, &b);
+    while (s && *s) {
+        const char *end = strchr(s, '\n');
+        size_t n = end ? (size_t)(end - s) + 1 : strlen(s);
+        bool hide = false;
+        for (size_t i = 0; i < sizeof hidden / sizeof *hidden && !hide; i++) {
+            const char *at = strstr(s, hidden[i]);
+            hide = at && at < s + n;
+        }
+        if (!hide) luaL_addlstring(&b, s, n);
+        s += n;
+    }
+    luaL_pushresult(&b);
+    lua_remove(L, text);
+}
+
+static bool is_sft_error(lua_State *L) {
+    return luaL_getmetafield(L, 1, "__name") == LUA_TSTRING &&
+           strcmp(lua_tostring(L, -1), "sft.Error") == 0;
+}
+
 static int message_handler(lua_State *L) {
     const char *msg = lua_tostring(L, 1);
     if (msg == NULL) {
-        if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) return 1;
-        msg = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+        bool ours = is_sft_error(L);
+        lua_settop(L, 1);
+        if (luaL_callmeta(L, 1, "__tostring") && lua_type(L, -1) == LUA_TSTRING) {
+            if (!ours) return 1;
+            msg = lua_tostring(L, -1);
+        } else {
+            msg = lua_pushfstring(L, "(error object is a %s value)", luaL_typename(L, 1));
+        }
     }
-    luaL_traceback(L, L, msg, 1);
+    push_traceback(L);
+    fold_library(L);
+    lua_pushfstring(L, "%s\n%s", msg, lua_tostring(L, -1));
     return 1;
 }
 

@@ -753,9 +753,18 @@ end
 -- model alive.
 local last = setmetatable({}, {__mode = "v"})
 
+-- The last error that left a module, and the stack as it was where that was raised: sftlua prints
+-- it, as the stack is gone when the error arrives there.
+local trace = {}
+sft._trace = trace
+
 -- Runs where the error was raised: takes the position off a text, to put it in front again later.
 local function on_error(e)
-  if type(e) ~= "string" or e == last.full then return e end
+  if rawequal(e, last.full) then return e end
+  if type(e) == "string" or sft.is_error(e) then
+    trace.error, trace.traceback = nil, debug.traceback("", 2):gsub("^\n", "")
+  end
+  if type(e) ~= "string" then return e end
   local where, text = "", e
   local level = 2
   while true do
@@ -817,7 +826,7 @@ local function set_path(e, root, path)
   else
     e.message = text
   end
-  last.full = e
+  last.full, trace.error = e, e
   return e
 end
 
