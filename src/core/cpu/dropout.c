@@ -4,15 +4,8 @@
 #include "../ops/dropout.h"
 #include "../philox.h"
 
-enum { RUN = 4 * SFT_PHILOX_LANES };
-
-/* keep[i] of elements first .. first + RUN - 1 */
-static void mask_run(const sft_dropout_params *p, int64_t first, uint32_t limit, uint8_t keep[RUN]) {
-    uint32_t words[4][SFT_PHILOX_LANES];
-    sft_philox_blocks(p->key, p->offset + (uint64_t)first / 4, words);
-    for (int l = 0; l < SFT_PHILOX_LANES; l++)
-        for (int w = 0; w < 4; w++) keep[4 * l + w] = words[w][l] >= limit;
-}
+enum { RUN = SFT_DROPOUT_RUN };
+_Static_assert((int)SFT_DROPOUT_BLOCKS == (int)SFT_PHILOX_LANES, "one group of blocks a run");
 
 #define RANGE(name, T)                                                                             \
     static void name(void *ctx, int64_t begin, int64_t end) {                                      \
@@ -22,11 +15,12 @@ static void mask_run(const sft_dropout_params *p, int64_t first, uint32_t limit,
         const uint32_t limit = (uint32_t)(p->p * 0x1p32);                                          \
         const T scale = (T)(1 / (1 - p->p)), *x = (const T *)k->t[1]->data;                        \
         T *y = (T *)k->t[0]->data;                                                                 \
-        uint8_t keep[RUN];                                                                         \
+        uint32_t words[4][SFT_PHILOX_LANES];                                                       \
         for (int64_t run = begin; run < end; run++) {                                              \
             const int64_t at = run * RUN, m = n - at < RUN ? n - at : RUN;                         \
-            mask_run(p, at, limit, keep);                                                          \
-            IVDEP for (int64_t i = 0; i < m; i++) y[at + i] = keep[i] ? x[at + i] * scale : 0;     \
+            const uint32_t *w = &words[0][0];                                                      \
+            sft_philox_blocks(p->key, p->offset + (uint64_t)run * SFT_PHILOX_LANES, words);        \
+            IVDEP for (int64_t i = 0; i < m; i++) y[at + i] = w[i] >= limit ? x[at + i] * scale : 0; \
         }                                                                                          \
     }
 RANGE(drop_f32, float)

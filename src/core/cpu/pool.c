@@ -1,7 +1,15 @@
 /* pool.c: max and average pools over [planes, h, w]. */
 #include "kernels.h"
 #include "../ops/pool.h"
+#include "lib/scratch.h"
 
+typedef struct pool_job {
+    const sft_kcall *k;
+    bool even;          /* windows are 2 wide, 2 apart, without padding */
+    atomic_bool failed; /* out of memory */
+} pool_job;
+
+#define ISNAN(x) ((x) != (x))
 #define ADD(a, b) ((a) + (b))
 #define DIVIDE(a, b) ((a) / (b))
 #define T float
@@ -19,8 +27,10 @@
 #undef N
 #undef LEAST
 /* Integers wrap, and least / -1 must not trap. */
+#undef ISNAN
 #undef ADD
 #undef DIVIDE
+#define ISNAN(x) false
 #define ADD(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
 #define DIVIDE(a, b) ((b) == -1 ? (int64_t)(0 - (uint64_t)(a)) : (a) / (b))
 #define T int64_t
@@ -43,10 +53,26 @@ static int64_t row_work(const sft_pool_params *p) {
     return p->w.out * kh * kw;
 }
 
+static sft_status run(const sft_kcall *k, int64_t n, int64_t work, sft_range_fn *fn) {
+    const sft_pool_axis *w = &((const sft_pool_params *)k->params)->w;
+    pool_job j = {.k = k, .even = w->k == 2 && w->s == 2 && !w->p && 2 * w->out <= w->in};
+    sft_parallel_for(n, per_task(work), fn, &j);
+    return atomic_load(&j.failed) ? sft_fail(SFT_ERR_MEMORY, "out of memory") : SFT_OK;
+}
+
 KERNEL(max_pool_planes)(const sft_kcall *k) {
     const sft_pool_params *p = k->params;
-    sft_parallel_for(p->planes * p->h.out, per_task(row_work(p)), PICK(k->t[2], max_rows), (void *)k);
-    return SFT_OK;
+    return run(k, p->planes * p->h.out, row_work(p), PICK(k->t[2], max_rows));
+}
+
+KERNEL(avg_pool_planes)(const sft_kcall *k) {
+    const sft_pool_params *p = k->params;
+    return run(k, p->planes * p->h.out, row_work(p), PICK(k->t[1], avg_rows));
+}
+
+KERNEL(avg_pool_scatter)(const sft_kcall *k) {
+    const sft_pool_params *p = k->params;
+    return run(k, p->planes, p->h.out * row_work(p), PICK(k->t[1], avg_scatter));
 }
 
 KERNEL(max_pool_scatter)(const sft_kcall *k) {
@@ -58,17 +84,5 @@ KERNEL(max_pool_scatter)(const sft_kcall *k) {
 KERNEL(max_pool_pick)(const sft_kcall *k) {
     const sft_pool_params *p = k->params;
     sft_parallel_for(p->planes, per_task(p->h.out * p->w.out), PICK(k->t[1], max_pick), (void *)k);
-    return SFT_OK;
-}
-
-KERNEL(avg_pool_planes)(const sft_kcall *k) {
-    const sft_pool_params *p = k->params;
-    sft_parallel_for(p->planes * p->h.out, per_task(row_work(p)), PICK(k->t[1], avg_rows), (void *)k);
-    return SFT_OK;
-}
-
-KERNEL(avg_pool_scatter)(const sft_kcall *k) {
-    const sft_pool_params *p = k->params;
-    sft_parallel_for(p->planes, per_task(p->h.out * row_work(p)), PICK(k->t[1], avg_scatter), (void *)k);
     return SFT_OK;
 }

@@ -28,7 +28,8 @@ sft_tensor *sft_dropout(sft_tensor *x, double p) {
     if (!x || p == 0) return x;
     if (p == 1) return DO(mul, x, 0);
     uint64_t key, offset;
-    sft_generator_reserve(NULL, (uint64_t)(x->numel + 3) / 4, &key, &offset);
+    const uint64_t runs = ((uint64_t)x->numel + SFT_DROPOUT_RUN - 1) / SFT_DROPOUT_RUN;
+    sft_generator_reserve(NULL, runs * SFT_DROPOUT_BLOCKS, &key, &offset);
     return DO(dropout_mask, x, p, (int64_t)key, (int64_t)offset);
 }
 
