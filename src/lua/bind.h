@@ -25,6 +25,8 @@ typedef struct sftl_gc {
     size_t after_full;   /* live bytes after the last full collection */
     double full_cost, full_end; /* seconds */
     double window_start, young_time, all_time; /* share of time spent, by window */
+    unsigned made, made_most; /* handles since the last sftl_tidy(), and how many call for one */
+    double tidied;       /* when that was */
     bool died;           /* the sentinel was collected */
     bool keep_mode;      /* never switch the host's collector to generational mode */
     bool running;        /* inside sftl_drive: finalizers run */
@@ -35,7 +37,8 @@ typedef struct binding {
     lua_State *main;
     sftl_shared *shared;
     sftl_gc gc;
-    const void *tensor_mt, *dtype_mt, *device_mt, *generator_mt; /* lua_topointer of metatables */
+    uintptr_t tag;         /* in every handle of this state */
+    const void *dtype_mt, *device_mt, *generator_mt; /* lua_topointer of metatables */
     const void *newaxis;   /* lua_topointer of sft.newaxis */
     int tensor_ref, anchor_ref, sentinel_ref, shape_ref, error_ref; /* metatables in the registry */
     int dtype_refs[SFT_DTYPE_COUNT];
@@ -132,9 +135,13 @@ int sftl_distance(const char *a, size_t alen, const char *b, size_t blen);
 
 void sftl_open_gc(lua_State *L, binding *u);
 void sftl_drive(lua_State *L, binding *u);
+void sftl_tidy(lua_State *L, binding *u);
 void sftl_reclaim(void *user); /* sft_set_reclaim */
 static inline void sftl_collect(lua_State *L, binding *u) {
-    if (__builtin_expect(sft_live_bytes() > u->gc.threshold, 0)) sftl_drive(L, u);
+    if (__builtin_expect(sft_live_bytes() > u->gc.threshold, 0))
+        sftl_drive(L, u);
+    else if (__builtin_expect(u->gc.made >= u->gc.made_most, 0))
+        sftl_tidy(L, u);
 }
 
 /* ---- handles (tensor_mt.c) ------------------------------------------------------------------------ */
@@ -142,22 +149,26 @@ static inline void sftl_collect(lua_State *L, binding *u) {
 void sftl_open_tensor(lua_State *L, binding *u);
 void sftl_scope_note(lua_State *L, binding *u); /* the handle on the top was made in a scope */
 
+/* A handle. The tag tells it from other userdata faster than its metatable would. */
+typedef struct sftl_box {
+    sft_tensor *t; /* NULL once it is released */
+    uintptr_t tag;
+} sftl_box;
+
 /* Pushes an empty handle. May run finalizers: before arguments are read. */
 static inline sft_tensor **sftl_new(lua_State *L, binding *u) {
-    sft_tensor **p = lua_newuserdatauv(L, sizeof *p, 0);
-    *p = NULL;
+    sftl_box *p = lua_newuserdatauv(L, sizeof *p, 0);
+    p->t = NULL;
+    p->tag = u->tag;
     lua_rawgeti(L, LUA_REGISTRYINDEX, u->tensor_ref);
     lua_setmetatable(L, -2);
     if (__builtin_expect(u->scopes != NULL, 0)) sftl_scope_note(L, u);
-    return p;
+    return &p->t;
 }
 /* The handle at index, or NULL; *p is NULL when it was released. */
 static inline sft_tensor **sftl_handle(lua_State *L, const binding *u, int index) {
-    sft_tensor **p = lua_touserdata(L, index);
-    if (!p || !lua_getmetatable(L, index)) return NULL;
-    bool ok = lua_topointer(L, -1) == u->tensor_mt;
-    lua_pop(L, 1);
-    return ok ? p : NULL;
+    sftl_box *p = lua_touserdata(L, index);
+    return p && lua_rawlen(L, index) == sizeof *p && p->tag == u->tag ? &p->t : NULL;
 }
 /* The tensor at index or an error that names the function. */
 sft_tensor *sftl_check(lua_State *L, binding *u, int index, const char *fname);

@@ -173,6 +173,7 @@ binding *sftl_open_state(lua_State *L) {
     lua_setiuservalue(L, -2, 1); /* the binding keeps the holder */
     u->shared = s;
     s->u = u;
+    u->tag = (uintptr_t)u ^ (uintptr_t)0x5af7e2c9d1b3647eu;
     lua_pushboolean(L, 0);
     u->pending_ref = luaL_ref(L, LUA_REGISTRYINDEX);
     lua_rawgeti(L, LUA_REGISTRYINDEX, LUA_RIDX_MAINTHREAD);

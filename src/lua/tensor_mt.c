@@ -476,7 +476,6 @@ void sftl_open_tensor(lua_State *L, binding *u) {
         lua_setfield(L, -2, attributes[i].name);
     }
     sftl_metatable(L, "Tensor", &u->tensor_ref);
-    u->tensor_mt = lua_topointer(L, -1);
     sftl_setfuncs(L, u, meta);
     sftl_open_operators(L, u);
     static const luaL_Reg access[] = {{"__index", tensor_index}, {"__newindex", tensor_newindex},
