@@ -26,7 +26,6 @@ typedef struct sftl_gc {
     double full_cost, full_end; /* seconds */
     double window_start, young_time, all_time; /* share of time spent, by window */
     unsigned made, made_most; /* handles since the last sftl_tidy(), and how many call for one */
-    double tidied;       /* when that was */
     bool died;           /* the sentinel was collected */
     bool keep_mode;      /* never switch the host's collector to generational mode */
     bool running;        /* inside sftl_drive: finalizers run */
@@ -46,6 +45,8 @@ typedef struct binding {
     int grads_ref;         /* weak: tensor pointer -> handle of a .grad */
     int contexts_ref;      /* weak: coroutine -> its context */
     int contexts;          /* how many coroutines have one */
+    int fragile_ref;       /* weak: handles made in finalizers */
+    bool closed;           /* the state's end has come */
     int guard_ref, scope_ref, generator_ref, context_ref;
     int pending_ref;       /* slot for the error value of a callback, raised by who started it */
     bool has_pending;
@@ -148,6 +149,7 @@ static inline void sftl_collect(lua_State *L, binding *u) {
 
 void sftl_open_tensor(lua_State *L, binding *u);
 void sftl_scope_note(lua_State *L, binding *u); /* the handle on the top was made in a scope */
+void sftl_fragile(lua_State *L, binding *u);    /* ... in a finalizer */
 
 /* A handle. The tag tells it from other userdata faster than its metatable would. */
 typedef struct sftl_box {
@@ -160,9 +162,11 @@ static inline sft_tensor **sftl_new(lua_State *L, binding *u) {
     sftl_box *p = lua_newuserdatauv(L, sizeof *p, 0);
     p->t = NULL;
     p->tag = u->tag;
+    u->gc.made++;
     lua_rawgeti(L, LUA_REGISTRYINDEX, u->tensor_ref);
     lua_setmetatable(L, -2);
     if (__builtin_expect(u->scopes != NULL, 0)) sftl_scope_note(L, u);
+    if (__builtin_expect(lua_gc(L, LUA_GCISRUNNING) < 0, 0)) sftl_fragile(L, u);
     return &p->t;
 }
 /* The handle at index, or NULL; *p is NULL when it was released. */

@@ -108,7 +108,7 @@ void sftl_drive(lua_State *L, binding *u) {
  * number of handles a young collection gives their memory back while it is still warm. Honours
  * collectgarbage("stop"). */
 void sftl_tidy(lua_State *L, binding *u) {
-    enum { FEW = 512, MANY = 8192 };
+    enum { FEW = 512, MANY = 16384 };
     sftl_gc *g = &u->gc;
     g->made = 0;
     if (g->running || !lua_gc(L, LUA_GCISRUNNING)) return;
@@ -117,12 +117,13 @@ void sftl_tidy(lua_State *L, binding *u) {
     g->running = true;
     lua_gc(L, LUA_GCSTEP, 0);
     g->running = false;
-    double end = now(), share = (end - start) / (end - g->tidied);
-    if (share > 0.1 && g->made_most < MANY)
+    /* A handle costs some 0.2 us; much more than that is work which does not depend on their number
+     * (large weak tables, say). */
+    double each = (now() - start) / g->made_most;
+    if (each > 2e-6 && g->made_most < MANY)
         g->made_most *= 2;
-    else if (share < 0.03 && g->made_most > FEW)
+    else if (each < 0.75e-6 && g->made_most > FEW)
         g->made_most /= 2;
-    g->tidied = end;
     g->made = 0;
 }
 
@@ -189,7 +190,7 @@ void sftl_open_gc(lua_State *L, binding *u) {
     u->gc.slack = 8 * MB;
     u->gc.threshold = sft_live_bytes() + u->gc.slack;
     u->gc.least = SIZE_MAX / 4;
-    u->gc.window_start = u->gc.tidied = now();
+    u->gc.window_start = now();
     u->gc.made_most = 512;
     sftl_metatable(L, "sft.sentinel", &u->sentinel_ref);
     static const luaL_Reg meta[] = {{"__gc", sentinel_gc}, {NULL, NULL}};
