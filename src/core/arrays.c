@@ -18,14 +18,15 @@ static void swap_bytes(char *p, int64_t n, size_t es) {
         }
 }
 
-/* ---- npy: versions 1 to 3, both byte orders, C and Fortran order ------------------------------------ */
+/* ---- npy: versions 1 to 3, both byte orders, C and Fortran order
+ * ------------------------------------ */
 
 static const struct {
     const char *code; /* kind and size in a descr such as '<f4' */
     sft_dtype dtype;
-} npy_types[] = {{"b1", SFT_bool}, {"u1", SFT_uint8},   {"i1", SFT_int8},    {"i2", SFT_int16},
-                 {"i4", SFT_int32}, {"i8", SFT_int64},  {"f2", SFT_float16}, {"f4", SFT_float32},
-                 {"f8", SFT_float64}};
+} npy_types[] = {{"b1", SFT_bool},    {"u1", SFT_uint8},   {"i1", SFT_int8},
+                 {"i2", SFT_int16},   {"i4", SFT_int32},   {"i8", SFT_int64},
+                 {"f2", SFT_float16}, {"f4", SFT_float32}, {"f8", SFT_float64}};
 enum { NPY_TYPES = sizeof npy_types / sizeof *npy_types };
 
 typedef struct npy_head {
@@ -37,6 +38,14 @@ typedef struct npy_head {
 
 static sft_status npy_bad(const char *path, const char *what) {
     return sft_fail(SFT_ERR_IO, "read_npy: %s: not a valid npy file: %s", path, what);
+}
+
+/* Puts function and file before the error that stands. */
+static sft_tensor *prefixed(const char *what, const char *path) {
+    char text[400];
+    snprintf(text, sizeof text, "%s: %s", what, path);
+    sft_error_prefix(text);
+    return NULL;
 }
 
 /* The value after 'key': in the header's dictionary. */
@@ -115,11 +124,12 @@ static sft_tensor *npy_load(int fd, const char *path, uint64_t size) {
     free(text);
     if (st != SFT_OK) return NULL;
     int64_t n = sft_checked_numel(h.shape, h.ndim, sft_dtype_size(h.dtype));
-    if (n < 0) return NULL;
+    if (n < 0) return prefixed("read_npy", path);
     uint64_t bytes = (uint64_t)n * sft_dtype_size(h.dtype);
     if (bytes > size - start - len) {
-        sft_fail(SFT_ERR_IO, "read_npy: %s: %llu bytes of data expected, %llu found; is it cut off?",
-                 path, (unsigned long long)bytes, (unsigned long long)(size - start - len));
+        sft_fail(SFT_ERR_IO,
+                 "read_npy: %s: %llu bytes of data expected, %llu found; is it cut off?", path,
+                 (unsigned long long)bytes, (unsigned long long)(size - start - len));
         return NULL;
     }
     int64_t reversed[SFT_MAX_DIMS], back[SFT_MAX_DIMS];
@@ -127,8 +137,9 @@ static sft_tensor *npy_load(int fd, const char *path, uint64_t size) {
         reversed[d] = h.shape[h.ndim - 1 - d];
         back[d] = h.ndim - 1 - d;
     }
-    sft_tensor *t = sft_empty(h.fortran ? reversed : h.shape, h.ndim, h.dtype, (sft_device){SFT_CPU, 0});
-    if (!t) return NULL;
+    sft_tensor *t =
+        sft_empty(h.fortran ? reversed : h.shape, h.ndim, h.dtype, (sft_device){SFT_CPU, 0});
+    if (!t) return prefixed("read_npy", path);
     if (sft_read_at(fd, path, t->data, bytes, start + len) != SFT_OK) {
         sft_release(t);
         return NULL;
@@ -162,11 +173,15 @@ sft_status sft_npy_write(const char *path, sft_tensor *x) {
         return sft_fail(SFT_ERR_ARGUMENT, "write_npy: numpy has no %s; convert with x:float()",
                         sft_dtype_name((sft_dtype)x->dtype));
     char head[1024];
-    int n = snprintf(head + 10, sizeof head - 10, "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
-                     sft_esize(x) == 1 ? '|' : little() ? '<' : '>', npy_types[t].code);
+    int n = snprintf(head + 10, sizeof head - 10,
+                     "{'descr': '%c%s', 'fortran_order': False, 'shape': (",
+                     sft_esize(x) == 1 ? '|'
+                     : little()        ? '<'
+                                       : '>',
+                     npy_types[t].code);
     for (int d = 0; d < x->ndim; d++)
-        n += snprintf(head + 10 + n, sizeof head - 10 - (size_t)n, "%lld,%s", (long long)x->shape[d],
-                      d + 1 < x->ndim ? " " : "");
+        n += snprintf(head + 10 + n, sizeof head - 10 - (size_t)n, "%lld,%s",
+                      (long long)x->shape[d], d + 1 < x->ndim ? " " : "");
     n += snprintf(head + 10 + n, sizeof head - 10 - (size_t)n, "), }");
     while ((n + 11) % 64) head[10 + n++] = ' ';
     head[10 + n++] = '\n';
@@ -182,7 +197,8 @@ sft_status sft_npy_write(const char *path, sft_tensor *x) {
     return st;
 }
 
-/* ---- IDX -------------------------------------------------------------------------------------------- */
+/* ---- IDX
+ * -------------------------------------------------------------------------------------------- */
 
 static sft_status gz_read(gzFile f, const char *path, void *data, size_t bytes) {
     char *p = data;
@@ -194,29 +210,44 @@ static sft_status gz_read(gzFile f, const char *path, void *data, size_t bytes) 
         }
         if (n == 0)
             return sft_fail(SFT_ERR_IO,
-                            "read_idx: %s: the file ends %llu bytes too early; is it cut off?", path,
-                            (unsigned long long)bytes);
+                            "read_idx: %s: the file ends %llu bytes too early; is it cut off?",
+                            path, (unsigned long long)bytes);
         p += n;
         bytes -= (size_t)n;
     }
     return SFT_OK;
 }
 
-static sft_tensor *idx_load(gzFile f, const char *path) {
+/* The end of the data, and of a gzip file's check sums, or an error. */
+static sft_status gz_finish(gzFile f, const char *path, const sft_tensor *x) {
+    char extra;
+    int code = Z_OK, n = gzread(f, &extra, 1);
+    if (n > 0)
+        return sft_fail(SFT_ERR_IO, "read_idx: %s: more data than its sizes %s say", path,
+                        SFT_SHAPE(x));
+    const char *text = gzerror(f, &code);
+    if (n < 0 || (code != Z_OK && code != Z_STREAM_END))
+        return sft_fail(SFT_ERR_IO, "read_idx: %s: %s; is it cut off?", path, text);
+    return SFT_OK;
+}
+
+/* `size`: of the file, which a plain one can't exceed. */
+static sft_tensor *idx_load(gzFile f, const char *path, uint64_t size) {
     static const struct {
         uint8_t code;
         sft_dtype dtype;
-    } types[] = {{8, SFT_uint8}, {9, SFT_int8},     {11, SFT_int16},
+    } types[] = {{8, SFT_uint8},  {9, SFT_int8},     {11, SFT_int16},
                  {12, SFT_int32}, {13, SFT_float32}, {14, SFT_float64}};
     uint8_t head[4];
     if (gz_read(f, path, head, 4) != SFT_OK) return NULL;
     int t = 0;
     while (t < 6 && types[t].code != head[2]) t++;
     if (head[0] || head[1] || t == 6 || head[3] > SFT_MAX_DIMS) {
-        sft_fail(SFT_ERR_IO,
-                 "read_idx: %s: not an IDX file (it begins with %02x %02x %02x %02x, expected 00 00, a "
-                 "type code and the number of dims)",
-                 path, head[0], head[1], head[2], head[3]);
+        sft_fail(
+            SFT_ERR_IO,
+            "read_idx: %s: not an IDX file (it begins with %02x %02x %02x %02x, expected 00 00, a "
+            "type code and the number of dims)",
+            path, head[0], head[1], head[2], head[3]);
         return NULL;
     }
     int64_t shape[SFT_MAX_DIMS];
@@ -225,15 +256,23 @@ static sft_tensor *idx_load(gzFile f, const char *path) {
         if (gz_read(f, path, b, 4) != SFT_OK) return NULL;
         shape[d] = (int64_t)b[0] << 24 | (int64_t)b[1] << 16 | (int64_t)b[2] << 8 | b[3];
     }
+    int64_t n = sft_checked_numel(shape, head[3], sft_dtype_size(types[t].dtype));
+    if (n < 0) return prefixed("read_idx", path);
+    uint64_t bytes = (uint64_t)n * sft_dtype_size(types[t].dtype),
+             start = 4 + 4 * (uint64_t)head[3];
+    if (gzdirect(f) && bytes > size - start) {
+        sft_fail(
+            SFT_ERR_IO,
+            "read_idx: %s: the file ends %llu bytes too early for its sizes %s; is it cut off?",
+            path, (unsigned long long)(bytes - (size - start)),
+            sft_shape_text(shape, head[3], (char[160]){0}, 160));
+        return NULL;
+    }
     sft_tensor *x = sft_empty(shape, head[3], types[t].dtype, (sft_device){SFT_CPU, 0});
-    if (!x) return NULL;
-    char extra;
-    if (gz_read(f, path, x->data, (size_t)x->numel * sft_esize(x)) == SFT_OK) {
-        if (gzread(f, &extra, 1) != 1) {
-            if (little()) swap_bytes(x->data, x->numel, sft_esize(x));
-            return x;
-        }
-        sft_fail(SFT_ERR_IO, "read_idx: %s: more data than its sizes %s say", path, SFT_SHAPE(x));
+    if (!x) return prefixed("read_idx", path);
+    if (gz_read(f, path, x->data, bytes) == SFT_OK && gz_finish(f, path, x) == SFT_OK) {
+        if (little()) swap_bytes(x->data, x->numel, sft_esize(x));
+        return x;
     }
     sft_release(x);
     return NULL;
@@ -251,7 +290,7 @@ sft_tensor *sft_idx_read(const char *path) {
         return NULL;
     }
     gzbuffer(f, 1 << 18);
-    sft_tensor *t = idx_load(f, path);
+    sft_tensor *t = idx_load(f, path, size);
     gzclose(f);
     return t;
 }

@@ -1,5 +1,5 @@
-/* files.c: reading, and writing so that a crash, a full disk or Ctrl-C leaves the old file or the new
- * one, never half of one. */
+/* files.c: reading, and writing so that a crash, a full disk or Ctrl-C leaves the old file or the
+ * new one, never half of one. */
 #include "files.h"
 #include <errno.h>
 #include <fcntl.h>
@@ -14,17 +14,32 @@ static sft_status fail_errno(const char *what, const char *path, const char *doi
     return sft_fail(SFT_ERR_IO, "%s: %s: %s: %s", what, path, doing, msg);
 }
 
+/* A device or a pipe is written to as it is: renaming would put a file in its place. */
+static sft_status open_special(sft_outfile *f) {
+    f->fd = open(f->path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+    if (f->fd >= 0) return SFT_OK;
+    sft_status st = fail_errno(f->what, f->path, "can't open");
+    sft_outfile_discard(f);
+    return st;
+}
+
 sft_status sft_outfile_open(sft_outfile *f, const char *path, const char *what) {
-    size_t n = strlen(path);
+    struct stat old;
+    bool exists = stat(path, &old) == 0;
+    /* What a symbolic link points to is replaced, not the link. */
+    char *real = exists ? realpath(path, NULL) : NULL;
+    size_t n = strlen(real ? real : path);
     *f = (sft_outfile){.fd = -1, .what = what};
-    f->path = malloc(n + 1);
+    f->path = real ? real : strdup(path);
+    if (f->path && exists && !S_ISREG(old.st_mode)) return open_special(f);
     f->tmp = malloc(n + 16);
     if (!f->path || !f->tmp) {
+        free(f->tmp);
+        f->tmp = NULL;
         sft_outfile_discard(f);
         return sft_fail(SFT_ERR_MEMORY, "out of memory");
     }
-    memcpy(f->path, path, n + 1);
-    memcpy(f->tmp, path, n);
+    memcpy(f->tmp, f->path, n);
     memcpy(f->tmp + n, ".tmpXXXXXX", 11);
     f->fd = mkostemp(f->tmp, O_CLOEXEC);
     if (f->fd < 0) {
@@ -35,9 +50,8 @@ sft_status sft_outfile_open(sft_outfile *f, const char *path, const char *what) 
         return st;
     }
     /* mkstemp gives 0600: the usual permissions, or those of the file that is replaced. */
-    struct stat old;
     mode_t mode;
-    if (stat(path, &old) == 0) {
+    if (exists) {
         mode = old.st_mode & 07777;
     } else {
         mode_t mask = umask(0);
@@ -75,11 +89,15 @@ sft_status sft_outfile_tensor(sft_outfile *f, sft_tensor *t) {
 
 sft_status sft_outfile_commit(sft_outfile *f) {
     sft_status st = SFT_OK;
-    if (fsync(f->fd) != 0 && errno != EINVAL && errno != EROFS)
+    if (fsync(f->fd) != 0 && errno != EINVAL && errno != EROFS && errno != ENOTSUP)
         st = fail_errno(f->what, f->path, "sync failed, the file is as it was");
     if (close(f->fd) != 0 && st == SFT_OK)
         st = fail_errno(f->what, f->path, "close failed, the file is as it was");
     f->fd = -1;
+    if (!f->tmp) {
+        sft_outfile_discard(f);
+        return st;
+    }
     if (st == SFT_OK && rename(f->tmp, f->path) != 0)
         st = fail_errno(f->what, f->path, "rename failed, the file is as it was");
     if (st == SFT_OK) {
