@@ -53,8 +53,12 @@ function M.length(dataset)
   local n
   if type(dataset) == "table" and getmetatable(dataset) == nil and rawget(dataset, "len") ~= nil then
     n = type(dataset.len) == "number" and dataset.len or dataset:len()
+  elseif type(dataset) == "table" or type(dataset) == "userdata" then
+    local ok, len = pcall(function() return #dataset end)
+    if not ok then fail("a dataset must have a length, %s has none", args.kind(dataset)) end
+    n = len
   else
-    n = #dataset
+    fail("a dataset must be a table or an object, got %s", args.kind(dataset))
   end
   if math.type(n) ~= "integer" or n < 0 then
     fail("a dataset's length must be a whole number, got %s", args.kind(n))

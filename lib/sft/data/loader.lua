@@ -85,6 +85,9 @@ end
 
 -- data.default_collate(list of samples): a sample of several values is a list.
 function M.default_collate(samples)
+  if type(samples) ~= "table" or #samples == 0 then
+    fail("default_collate: a list of samples is expected, got %s", args.kind(samples))
+  end
   return collate_value(samples)
 end
 

@@ -100,10 +100,12 @@ function Weighted:iter() return each(self:indices():tolist()) end
 -- Indices out of a given list, in random order.
 local SubsetRandom = class("SubsetRandomSampler")
 M.SubsetRandomSampler = SubsetRandom
+local subset_signature = args.signature("SubsetRandomSampler", "indices, generator?")
 
-function SubsetRandom:init(indices, options)
-  if type(indices) ~= "table" then fail("SubsetRandomSampler: a list is expected, got %s", args.kind(indices)) end
-  self.list, self.generator = indices, options and options.generator
+function SubsetRandom:init(...)
+  local a = subset_signature(...)
+  if type(a.indices) ~= "table" then fail("SubsetRandomSampler: a list is expected, got %s", args.kind(a.indices)) end
+  self.list, self.generator = a.indices, a.generator
 end
 
 function SubsetRandom:len() return #self.list end

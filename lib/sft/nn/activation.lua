@@ -30,13 +30,10 @@ end
 
 -- The in-place form where it was asked for and the engine has one, else the ordinary one.
 local function plain(op)
-  local in_place, known = op .. "_", nil
+  local fresh, in_place = F[op], sft._methods[op .. "_"]
   return function(self, x)
-    if self.inplace then
-      if known == nil then known = pcall(function() return x[in_place] end) end
-      if known then return x[in_place](x) end
-    end
-    return F[op](x)
+    if self.inplace and in_place then return in_place(x) end
+    return fresh(x)
   end
 end
 
@@ -47,8 +44,8 @@ activation("Mish", "inplace:bool=false", {}, plain "mish")
 activation("SELU", "inplace:bool=false", {}, plain "selu")
 activation("Hardsigmoid", "inplace:bool=false", {}, plain "hardsigmoid")
 activation("Hardswish", "inplace:bool=false", {}, plain "hardswish")
-activation("Tanh", "", {}, function(_, x) return x:tanh() end)
-activation("Sigmoid", "", {}, function(_, x) return x:sigmoid() end)
+activation("Tanh", "", {}, function(_, x) return F.tanh(x) end)
+activation("Sigmoid", "", {}, function(_, x) return F.sigmoid(x) end)
 activation("LogSigmoid", "", {}, function(_, x) return F.logsigmoid(x) end)
 activation("Softsign", "", {}, function(_, x) return F.softsign(x) end)
 activation("Tanhshrink", "", {}, function(_, x) return F.tanhshrink(x) end)

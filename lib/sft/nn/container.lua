@@ -156,7 +156,10 @@ function ModuleDict:update(t)
   if ordered.is(t) or is_module(t) then
     for name, v in pairs(t) do self:add_module(name, need_module("ModuleDict", v)) end
   elseif t[1] ~= nil then
-    for _, pair in ipairs(t) do self:add_module(pair[1], need_module("ModuleDict", pair[2])) end
+    for i, pair in ipairs(t) do
+      if type(pair) ~= "table" then fail("ModuleDict: entry %d must be a pair, got %s", i, args.kind(pair)) end
+      self:add_module(pair[1], need_module("ModuleDict", pair[2]))
+    end
   else
     local names = {}
     for name in next, t do names[#names + 1] = name end
@@ -182,6 +185,7 @@ M.ParameterList = ParameterList
 local parameter_names = module.parameter_names
 
 function ParameterList:init(list)
+  if list ~= nil and type(list) ~= "table" then fail("ParameterList: a list is expected, got %s", args.kind(list)) end
   for _, v in ipairs(list or {}) do self:append(v) end
 end
 
@@ -215,13 +219,14 @@ M.ParameterDict = ParameterDict
 
 function ParameterDict:init(t)
   if t == nil then return end
+  if type(t) ~= "table" then fail("ParameterDict: a table is expected, got %s", args.kind(t)) end
   if ordered.is(t) then
     for name, v in pairs(t) do self:register_parameter(name, as_parameter("ParameterDict", v)) end
     return
   end
   local names = {}
   for name in next, t do names[#names + 1] = name end
-  table.sort(names)
+  table.sort(names, function(a, b) return tostring(a) < tostring(b) end)
   for _, name in ipairs(names) do self:register_parameter(name, as_parameter("ParameterDict", t[name])) end
 end
 

@@ -27,7 +27,6 @@ local function fans(t, fname)
   for i = 3, #shape do field = field * shape[i] end
   return shape[2] * field, shape[1] * field
 end
-M._fans = fans
 
 local gains = {
   linear = 1, sigmoid = 1, identity = 1, conv1d = 1, conv2d = 1, conv3d = 1, tanh = 5 / 3,

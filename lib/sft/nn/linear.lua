@@ -90,7 +90,7 @@ function Flatten:init(...)
 end
 
 function Flatten:forward(x)
-  return x:flatten(self.start_dim, self.end_dim)
+  return sft.flatten(x, self.start_dim, self.end_dim)
 end
 
 function Flatten:extra_repr()
@@ -108,6 +108,7 @@ function Unflatten:init(...)
 end
 
 function Unflatten:forward(x)
+  if not sft.is_tensor(x) then fail("Unflatten: input must be a Tensor, got %s", args.kind(x)) end
   local n = x.ndim
   local dim = self.dim < 0 and self.dim + n + 1 or self.dim
   if dim < 1 or dim > n then fail("Unflatten: dim %d is out of range for an input of %d dims", self.dim, n) end

@@ -258,6 +258,10 @@ local function walk(root, visit, prefix)
 end
 M.walk = walk
 
+local function check_path(fname, path)
+  if type(path) ~= "string" then fail("%s: a name is expected, got %s", fname, args.kind(path)) end
+end
+
 local function join(prefix, name)
   return prefix == "" and name or prefix .. "." .. name
 end
@@ -317,6 +321,7 @@ end
 
 -- All modules by name, the module itself first (its name is "").
 function Module:named_modules(prefix)
+  if prefix ~= nil then check_path("named_modules", prefix) end
   local out = ordered.new()
   walk(self, function(m, name) out[name] = m end, prefix)
   return out
@@ -328,6 +333,7 @@ end
 
 -- The module of that name ("encoder.layers.0"); "" is the module itself.
 function Module:get_submodule(path)
+  check_path("get_submodule", path)
   local m = self
   for name in path:gmatch("[^.]+") do
     local child = is_module(m) and m[S].kinds[name] == "module" and m[S].values[name]
@@ -338,6 +344,7 @@ function Module:get_submodule(path)
 end
 
 local function get_tensor(self, path, kind)
+  check_path("get_" .. kind, path)
   local prefix, name = path:match("^(.*)%.([^.]+)$")
   local m = prefix and self:get_submodule(prefix) or self
   name = name or path
@@ -350,6 +357,7 @@ function Module:get_buffer(path) return get_tensor(self, path, "buffer") end
 
 -- Calls fn(module) for the children first, then for the module itself.
 function Module:apply(fn)
+  if not args.callable(fn) then fail("apply: a function is expected, got %s", args.kind(fn)) end
   local all = self:modules()
   for i = #all, 1, -1 do fn(all[i]) end
   return self
@@ -516,13 +524,20 @@ for method, name in pairs {float = "float32", double = "float64", half = "float1
 end
 
 function Module:cpu() return self:to("cpu") end
-function Module:cuda(index) return self:to(index and "cuda:" .. index or "cuda") end
+function Module:cuda(index)
+  if index ~= nil and not args.whole(index) then
+    fail("cuda: the number of a device is expected, got %s", args.kind(index))
+  end
+  return self:to(index and "cuda:" .. args.whole(index) or "cuda")
+end
+
+local copy_module
 
 local function copy_value(v, memo)
   if memo[v] ~= nil then return memo[v] end
   local out = v
   if is_module(v) then
-    out = v:clone(memo)
+    out = copy_module(v, memo)
   elseif is_parameter(v) then
     out = parameter.clone(v)
   elseif is_tensor(v) then
@@ -536,19 +551,21 @@ local function copy_value(v, memo)
   return out
 end
 
--- A copy that shares nothing with the module (python's copy.deepcopy): for layers made N times.
-function Module:clone(memo)
-  memo = memo or {}
-  if memo[self] then return memo[self] end
-  local st = self[S]
+copy_module = function(m, memo)
+  local st = m[S]
   local copy = setmetatable({[S] = new_state(st.class)}, st.class._instances)
-  memo[self] = copy
+  memo[m] = copy
   local new = copy[S]
   for _, list in pairs(lists) do table.move(st[list], 1, #st[list], 1, new[list]) end
   for name, kind in next, st.kinds do new.kinds[name] = kind end
   for name in next, st.transient do new.transient[name] = true end
   for name, v in next, st.values do new.values[name] = copy_value(v, memo) end
   return copy
+end
+
+-- A copy that shares nothing with the module (python's copy.deepcopy): for layers made N times.
+function Module:clone()
+  return copy_module(self, {})
 end
 
 -- State ------------------------------------------------------------------------------------------

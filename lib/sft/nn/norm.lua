@@ -33,8 +33,9 @@ local function batch_norm(name, allowed)
   end
 
   function BatchNorm:forward(x)
-    if not allowed[x.ndim] then
-      fail("%s: input must be %s, got %s", name, allowed.text, tostring(x.shape))
+    if not sft.is_tensor(x) or not allowed[x.ndim] then
+      fail("%s: input must be %s, got %s", name, allowed.text,
+        sft.is_tensor(x) and tostring(x.shape) or args.kind(x))
     end
     local momentum = self.momentum
     if self.training and self.track_running_stats then

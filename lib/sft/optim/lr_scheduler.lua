@@ -111,7 +111,11 @@ end, function(self)
 end)
 
 define("LambdaLR", "lr_lambda", function(self, base, epoch, i)
-  return base * self._lambdas[i](epoch)
+  local factor = self._lambdas[i](epoch)
+  if type(factor) ~= "number" then
+    fail("LambdaLR: lr_lambda(%d) must return a number, got %s", epoch, args.kind(factor))
+  end
+  return base * factor
 end, function(self, optimizer)
   local list = type(self.lr_lambda) == "table" and not args.callable(self.lr_lambda) and self.lr_lambda or nil
   self._lambdas = {}
@@ -196,7 +200,9 @@ function M.SequentialLR(...)
     fail("SequentialLR: there must be one milestone between every two schedulers")
   end
   for i, s in ipairs(a.schedulers) do
-    if s.optimizer ~= a.optimizer then fail("SequentialLR: scheduler %d belongs to another optimizer", i) end
+    if type(s) ~= "table" or s.optimizer ~= a.optimizer then
+      fail("SequentialLR: scheduler %d belongs to another optimizer", i)
+    end
   end
   local self = setmetatable(a, Sequential)
   self.last_epoch, self.base_lrs = 0, a.schedulers[1].base_lrs
