@@ -22,6 +22,7 @@ local opt = options.parse(arg, {
   {"rounds", "int", 11, "rounds of each side", min = 1},
   {"time", "num", 0.04, "seconds that a round should take", value = "SECONDS"},
   {"limit", "num", 12, "seconds that a work may take in all; at least 3 rounds are run", value = "SECONDS"},
+  {"clock", {"wall", "cpu"}, "wall", "cpu counts the time of all threads together: for a machine that is busy"},
   {"json", "str", nil, "also write the results to this file", value = "FILE"},
   {"python", "str", os.getenv("PYTHON") or "python3", "the Python that has torch; 'none': sft alone", value = "NAME"},
   {"list", "flag", nil, "print the names of the works"},
@@ -130,6 +131,7 @@ local function compare(w, threads)
     local sides = {{ours}, theirs and {theirs} or nil}
     for _, s in ipairs(sides) do
       s[1]:ask("threads " .. threads)
+      s[1]:ask("clock " .. opt.clock)
       s[1]:ask("open " .. w.name)
     end
     r.first, r.second = by_turns(sides)
@@ -170,6 +172,7 @@ for _, w in ipairs(alone.works(works)) do
     first = false
     if not ours then start_workers() end
     local r = {name = w.name, floor = w.floor}
+    ours:ask("clock wall")
     local ok, err = pcall(w.measure, r, {worker = ours, by_turns = by_turns, folder = folder})
     if not ok then r.error = tostring(err) end
     drop_dead()

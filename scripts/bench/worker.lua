@@ -1,6 +1,6 @@
 -- One long-lived process of sft. Commands, one a line on stdin, each answered by a line on stdout:
 --
---   version | threads N | open WORK | run N (answers seconds) | close
+--   version | threads N | clock wall or cpu | open WORK | run N (answers seconds) | close
 
 local folder = arg[0]:match("^(.*)/[^/]*$") or "."
 package.path = folder .. "/?.lua;" .. package.path
@@ -10,15 +10,17 @@ local by_name = {}
 for _, w in ipairs(require "works") do by_name[w.name] = w end
 
 local run
+local clock = sft._clock
 
 local commands = {
   version = function() return sft.version end,
   threads = function(n) sft.set_num_threads(tonumber(n)) end,
+  clock = function(name) clock = name == "cpu" and os.clock or sft._clock end,
   open = function(name) run = by_name[name].setup() end,
   run = function(n)
-    local start = sft._clock()
+    local start = clock()
     run(tonumber(n))
-    return ("%.9f"):format(sft._clock() - start)
+    return ("%.9f"):format(clock() - start)
   end,
   close = function()
     run = nil
