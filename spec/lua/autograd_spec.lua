@@ -236,3 +236,31 @@ describe("autograd.Function", function()
     assert.is_true(live() <= before + 150)
   end)
 end)
+
+describe("the graph of a Function", function()
+  it("is freed by backward, with what was saved", function()
+    local Twice = Function("Twice")
+    function Twice.forward(ctx, x)
+      ctx:save_for_backward(x * 1)
+      return x * 2
+    end
+    function Twice.backward(ctx, g)
+      assert.equal(1, #ctx.saved_tensors)
+      return g * 2
+    end
+    local x = sft.ones(1000, {requires_grad = true})
+    sft.gc()
+    sft.gc()
+    local before = sft.live_bytes()
+    local y = Twice.apply(x):sum()
+    sft.gc()
+    assert.is_true(sft.live_bytes() >= before + 4000)
+    y:backward(nil, {retain_graph = true})
+    y:backward()
+    assert.equal(4, x.grad[1]:item())
+    x.grad = nil
+    sft.gc()
+    assert.is_true(sft.live_bytes() < before + 1000)
+    says("already used", y.backward, y)
+  end)
+end)

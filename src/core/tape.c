@@ -78,6 +78,13 @@ void sft_node_drop_saved(sft_node *n) {
         sft_release(n->outs[i]);
         n->outs[i] = NULL;
     }
+    if (n->free_fn) { /* what a host's function saved */
+        n->free_fn(n->user);
+        n->free_fn = NULL;
+        n->user = NULL;
+        n->name = "a function whose graph is freed";
+        n->saves = true;
+    }
     n->freed = true;
 }
 
@@ -92,7 +99,6 @@ static void node_free(sft_node *n) {
         if (n->hooks) sft_hooks_free(&n->hooks[i]);
     }
     free(n->hooks);
-    if (n->free_fn) n->free_fn(n->user);
     sft_free(n, n->bytes);
 }
 

@@ -110,6 +110,15 @@ static int state_gc(lua_State *L) {
     free(u->lib);
     free(u->lib_source);
     u->lib = u->lib_source = NULL;
+    u->closed = true;
+    lua_rawgeti(L, LUA_REGISTRYINDEX, u->fragile_ref);
+    if (lua_type(L, -1) == LUA_TTABLE)
+        for (lua_pushnil(L); lua_next(L, -2); lua_pop(L, 1)) {
+            sft_tensor **h = sftl_handle(L, u, -2);
+            if (!h) continue;
+            sft_release(*h);
+            *h = NULL;
+        }
     sftl_flush(u);
     free(u->deferred);
     u->deferred = NULL;

@@ -37,6 +37,18 @@ static int tensor_gc(lua_State *L) {
     return 0;
 }
 
+/* A handle made in a finalizer while the state is being closed is never finalized itself. So those
+ * made in finalizers are kept in a table, and state.c releases what is left at the end. */
+void sftl_fragile(lua_State *L, binding *u) {
+    if (u->closed) sftl_error(L, u, "argument", "the Lua state is closed: no tensor can be made");
+    luaL_checkstack(L, 4, NULL);
+    lua_rawgeti(L, LUA_REGISTRYINDEX, u->fragile_ref);
+    lua_pushvalue(L, -2);
+    lua_pushboolean(L, 1);
+    lua_rawset(L, -3);
+    lua_pop(L, 1);
+}
+
 /* x:release(), and the end of `local x <close>`. Inside a finalizer that runs in the middle of an
  * op, the tensor may be an argument of that op, so it lives until the op is over. */
 static int tensor_release(lua_State *L) {
@@ -442,6 +454,15 @@ static int tensor_tostring(lua_State *L) {
 
 /* ---- opening ------------------------------------------------------------------------------------------ */
 
+static int weak_table(lua_State *L, const char *mode) {
+    lua_newtable(L);
+    lua_createtable(L, 0, 1);
+    lua_pushstring(L, mode);
+    lua_setfield(L, -2, "__mode");
+    lua_setmetatable(L, -2);
+    return luaL_ref(L, LUA_REGISTRYINDEX);
+}
+
 static void small_metatables(lua_State *L, binding *u) {
     static const luaL_Reg anchor[] = {{"__gc", anchor_gc}, {NULL, NULL}};
     static const luaL_Reg shape[] = {{"__tostring", shape_tostring}, {"__eq", shape_eq},
@@ -453,12 +474,8 @@ static void small_metatables(lua_State *L, binding *u) {
     sftl_metatable(L, "shape", &u->shape_ref);
     luaL_setfuncs(L, shape, 0);
     lua_pop(L, 1);
-    lua_newtable(L);
-    lua_createtable(L, 0, 1);
-    lua_pushliteral(L, "v");
-    lua_setfield(L, -2, "__mode");
-    lua_setmetatable(L, -2);
-    u->grads_ref = luaL_ref(L, LUA_REGISTRYINDEX);
+    u->grads_ref = weak_table(L, "v");
+    u->fragile_ref = weak_table(L, "k");
 }
 
 /* Makes the metatable; pushes the table of methods, to be filled. */
