@@ -1,7 +1,8 @@
 /* bytes.h: copies of rows of bytes.
  *
  * memcpy() of some kilobytes uses `rep movsb`, which is ten times slower on current AMD cores when
- * source and destination lie at nearly the same place within a page, as rows of tensors often do. */
+ * source and destination lie at nearly the same place within a page, as rows of tensors often do.
+ */
 #ifndef SFT_CPU_BYTES_H
 #define SFT_CPU_BYTES_H
 

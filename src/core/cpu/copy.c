@@ -10,14 +10,15 @@ typedef struct mover {
     char *d;
     const char *s;
     int64_t es;
-    int64_t n, ds, ss; /* the innermost dim of the destination */
-    nd outer;          /* the other dims; operands: destination, source */
+    int64_t n, ds, ss;      /* the innermost dim of the destination */
+    nd outer;               /* the other dims; operands: destination, source */
     int64_t chunk, nchunks; /* long rows are cut */
-    int64_t tn, td;    /* tiles: the dim along which the source is contiguous, and its step in d */
+    int64_t tn, td; /* tiles: the dim along which the source is contiguous, and its step in d */
     int64_t side, blocks;
 } mover;
 
-/* ---- rows ----------------------------------------------------------------------------------------- */
+/* ---- rows
+ * ----------------------------------------------------------------------------------------- */
 
 #define MOVE2(T)                                                                                   \
     static void move2_##T(int64_t rows, int64_t n, char *d, int64_t dr, int64_t dc, const char *s, \
@@ -55,7 +56,8 @@ MOVE2(uint16_t)
 MOVE2(uint32_t)
 MOVE2(uint64_t)
 
-static void whole_rows(int64_t rows, int64_t bytes, char *d, int64_t dr, const char *s, int64_t sr) {
+static void whole_rows(int64_t rows, int64_t bytes, char *d, int64_t dr, const char *s,
+                       int64_t sr) {
     switch (bytes) {
 #define FIXED(n)                                                                                   \
     case n:                                                                                        \
@@ -83,10 +85,18 @@ static void move2(const mover *m, int64_t rows, int64_t n, char *d, int64_t dr, 
         return;
     }
     switch (m->es) {
-    case 1: move2_uint8_t(rows, n, d, dr, m->ds, s, sr, m->ss); break;
-    case 2: move2_uint16_t(rows, n, d, dr, m->ds, s, sr, m->ss); break;
-    case 4: move2_uint32_t(rows, n, d, dr, m->ds, s, sr, m->ss); break;
-    default: move2_uint64_t(rows, n, d, dr, m->ds, s, sr, m->ss); break;
+    case 1:
+        move2_uint8_t(rows, n, d, dr, m->ds, s, sr, m->ss);
+        break;
+    case 2:
+        move2_uint16_t(rows, n, d, dr, m->ds, s, sr, m->ss);
+        break;
+    case 4:
+        move2_uint32_t(rows, n, d, dr, m->ds, s, sr, m->ss);
+        break;
+    default:
+        move2_uint64_t(rows, n, d, dr, m->ds, s, sr, m->ss);
+        break;
     }
 }
 
@@ -116,7 +126,8 @@ static void chunks_range(void *ctx, int64_t begin, int64_t end) {
     }
 }
 
-/* ---- tiles ------------------------------------------------------------------------------------------ */
+/* ---- tiles
+ * ------------------------------------------------------------------------------------------ */
 
 typedef uint32_t v8 __attribute__((vector_size(32), aligned(4)));
 typedef uint64_t v4 __attribute__((vector_size(32), aligned(8)));
@@ -169,10 +180,12 @@ static void transpose_tile(int64_t es, const void *in, void *out) {
                 transpose4((const uint64_t *)in + a * 16 + b, 16, (uint64_t *)out + b * 16 + a, 16);
     } else if (es == 2) {
         for (int b = 0; b < 64; b++)
-            for (int a = 0; a < 64; a++) ((uint16_t *)out)[b * 64 + a] = ((const uint16_t *)in)[a * 64 + b];
+            for (int a = 0; a < 64; a++)
+                ((uint16_t *)out)[b * 64 + a] = ((const uint16_t *)in)[a * 64 + b];
     } else {
         for (int b = 0; b < 128; b++)
-            for (int a = 0; a < 128; a++) ((uint8_t *)out)[b * 128 + a] = ((const uint8_t *)in)[a * 128 + b];
+            for (int a = 0; a < 128; a++)
+                ((uint8_t *)out)[b * 128 + a] = ((const uint8_t *)in)[a * 128 + b];
     }
 }
 
@@ -218,9 +231,12 @@ static int tile_dim(const mover *m, const sft_iter *it) {
 
 void copy_same(const sft_iter *it) {
     const int in = it->ndim - 1;
-    mover m = {.d = it->op[0].data, .s = it->op[1].data, .n = it->size[in],
+    mover m = {.d = it->op[0].data,
+               .s = it->op[1].data,
+               .n = it->size[in],
                .es = (int64_t)sft_dtype_size((sft_dtype)it->op[0].dtype),
-               .ds = it->op[0].stride[in], .ss = it->op[1].stride[in]};
+               .ds = it->op[0].stride[in],
+               .ss = it->op[1].stride[in]};
     int tile = tile_dim(&m, it);
     nd_init(&m.outer, 2);
     for (int d = 0; d < in; d++)

@@ -4,7 +4,7 @@
 #include "index.h"
 #include <stdio.h>
 
-/* ---- checks ------------------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 static void check_range(void *ctx, int64_t begin, int64_t end) {
     struct {
@@ -15,10 +15,11 @@ static void check_range(void *ctx, int64_t begin, int64_t end) {
     const nd *n = &c->r->space;
     for (int64_t at = begin; at < end; at += INDEX_BLOCK) {
         int64_t m = end - at < INDEX_BLOCK ? end - at : INDEX_BLOCK, step = n->stride[0][0];
-        bool ok = n->ndim == 1
-                      ? index_in_range(c->r,
-                                       index_raw(c->r->t->dtype, c->r->t->data + at * step, step, m, v), m)
-                      : index_read(c->r, at, m, v);
+        bool ok =
+            n->ndim == 1
+                ? index_in_range(
+                      c->r, index_raw(c->r->t->dtype, c->r->t->data + at * step, step, m, v), m)
+                : index_read(c->r, at, m, v);
         if (!ok) {
             index_note(&c->bad, at);
             return;
@@ -66,13 +67,13 @@ sft_status index_fail(const char *op, const index_reader *r, int64_t from) {
     else
         snprintf(expected, sizeof expected, "expected %lld to %lld%s", (long long)r->base,
                  (long long)(r->size - 1 + r->base), r->wrap ? ", or negative from the end" : "");
-    return sft_fail(SFT_ERR_INDEX, "%s: index %lld%s is out of range for dim %lld of size %lld (%s)%s",
-                    op, (long long)raw, where, (long long)(r->dim + r->base), (long long)r->size,
-                    expected,
-                    r->base && raw == 0 ? "; indices start at 1: these look 0-based, add 1" : "");
+    return sft_fail(
+        SFT_ERR_INDEX, "%s: index %lld%s is out of range for dim %lld of size %lld (%s)%s", op,
+        (long long)raw, where, (long long)(r->dim + r->base), (long long)r->size, expected,
+        r->base && raw == 0 ? "; indices start at 1: these look 0-based, add 1" : "");
 }
 
-/* ---- index ------------------------------------------------------------------------------------- */
+/* ---- index ----------------------------------------------------------------------------------- */
 
 typedef struct lookup {
     const sft_index_params *p;
@@ -80,7 +81,7 @@ typedef struct lookup {
     int64_t step[SFT_MAX_DIMS]; /* bytes in x per unit of an index */
     const char *x;
     char *y;
-    nd before, after; /* operands: x, y */
+    nd before, after;  /* operands: x, y */
     int64_t nb, ystep; /* positions of B, bytes between them in y */
     int64_t es;
     int64_t block_b, block_f; /* a task: so many of B, so many of before */
@@ -99,10 +100,14 @@ static void pick(int64_t n, char *y, int64_t ystep, const char *x, const int64_t
     }                                                                                              \
     break
     switch (es) {
-    case 1: PICK(uint8_t);
-    case 2: PICK(uint16_t);
-    case 4: PICK(uint32_t);
-    default: PICK(uint64_t);
+    case 1:
+        PICK(uint8_t);
+    case 2:
+        PICK(uint16_t);
+    case 4:
+        PICK(uint32_t);
+    default:
+        PICK(uint64_t);
     }
 #undef PICK
 }
@@ -116,10 +121,14 @@ static void copy_strided(int64_t n, char *d, int64_t ds, const char *s, int64_t 
     for (int64_t i = 0; i < n; i++) *(T *)(d + i * ds) = *(const T *)(s + i * ss);                 \
     break
     switch (es) {
-    case 1: MOVE(uint8_t);
-    case 2: MOVE(uint16_t);
-    case 4: MOVE(uint32_t);
-    default: MOVE(uint64_t);
+    case 1:
+        MOVE(uint8_t);
+    case 2:
+        MOVE(uint16_t);
+    case 4:
+        MOVE(uint32_t);
+    default:
+        MOVE(uint64_t);
     }
 #undef MOVE
 }
@@ -223,8 +232,7 @@ KERNEL(index)(const sft_kcall *k) {
     lookup_init(&l, k);
     int64_t inner = l.after.numel > 0 ? l.after.numel : 1;
     if (l.before.numel == 0 || l.after.numel == 0) {
-        for (int j = 0; j < l.p->nidx; j++)
-            SFT_TRY(index_check(l.p->name, &l.reader[j]));
+        for (int j = 0; j < l.p->nidx; j++) SFT_TRY(index_check(l.p->name, &l.reader[j]));
         return SFT_OK;
     }
     /* A task moves about 32 K elements, or 64 KB in whole rows. */
@@ -242,14 +250,15 @@ KERNEL(index)(const sft_kcall *k) {
     return SFT_OK;
 }
 
-/* ---- gather ------------------------------------------------------------------------------------ */
+/* ---- gather ---------------------------------------------------------------------------------- */
 
 typedef struct gathering {
     index_reader reader;
     char *y;
     const char *x, *idx;
     nd others; /* dims other than dim; operands: y, x, index */
-    int64_t len, dy, di, dx; /* along dim: length, steps of y and index, bytes per index unit of x */
+    int64_t len, dy, di,
+        dx; /* along dim: length, steps of y and index, bytes per index unit of x */
     int64_t es, chunk, nchunks;
     int idx_dtype;
     _Atomic int64_t bad;
@@ -267,15 +276,18 @@ static void gather_run(int64_t n, char *y, int64_t ys, const char *x, int64_t xs
         T *restrict o = (T *)y;                                                                    \
         for (int64_t j = 0; j < n; j++) o[j] = *((const T *)(x + v[j] * dx) + j);                  \
     } else {                                                                                       \
-        for (int64_t j = 0; j < n; j++)                                                            \
-            *(T *)(y + j * ys) = *(const T *)(x + j * xs + v[j] * dx);                             \
+        for (int64_t j = 0; j < n; j++) *(T *)(y + j * ys) = *(const T *)(x + j * xs + v[j] * dx); \
     }                                                                                              \
     break
     switch (es) {
-    case 1: RUN(uint8_t);
-    case 2: RUN(uint16_t);
-    case 4: RUN(uint32_t);
-    default: RUN(uint64_t);
+    case 1:
+        RUN(uint8_t);
+    case 2:
+        RUN(uint16_t);
+    case 4:
+        RUN(uint32_t);
+    default:
+        RUN(uint64_t);
     }
 #undef RUN
 }
@@ -342,8 +354,13 @@ KERNEL(gather)(const sft_kcall *k) {
     const sft_tensor *y = k->t[0], *x = k->t[1], *idx = k->t[2];
     if (!idx->numel) return SFT_OK;
     const int64_t es = (int64_t)sft_esize(x), ies = (int64_t)sft_esize(idx);
-    gathering g = {.y = y->data, .x = x->data, .idx = idx->data, .len = 1, .es = es,
-                   .idx_dtype = idx->dtype, .bad = INT64_MAX};
+    gathering g = {.y = y->data,
+                   .x = x->data,
+                   .idx = idx->data,
+                   .len = 1,
+                   .es = es,
+                   .idx_dtype = idx->dtype,
+                   .bad = INT64_MAX};
     index_reader_init(&g.reader, idx, x->ndim ? x->shape[p->dim] : 1, p->dim, k->index_base, false);
     nd_init(&g.others, 3);
     for (int d = 0; d < idx->ndim; d++) {

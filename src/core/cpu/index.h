@@ -11,7 +11,7 @@ enum { INDEX_BLOCK = 1024 };
 
 typedef struct index_reader {
     const sft_tensor *t;
-    nd space; /* operand 0: the index tensor */
+    nd space;           /* operand 0: the index tensor */
     int64_t size;       /* indices lie in 0 .. size-1 */
     int64_t base, wrap; /* wrap: added to a negative one */
     int dim;            /* for messages */

@@ -26,7 +26,7 @@ static void place_range(void *ctx, int64_t begin, int64_t end) {
     switch (row) {
 #define FIXED(n)                                                                                   \
     case n:                                                                                        \
-        for (; begin < end; begin++, out += pitch, in += step) memcpy(out, in, n);                    \
+        for (; begin < end; begin++, out += pitch, in += step) memcpy(out, in, n);                 \
         break
         FIXED(4);
         FIXED(8);
@@ -35,8 +35,7 @@ static void place_range(void *ctx, int64_t begin, int64_t end) {
         FIXED(32);
 #undef FIXED
     default:
-        for (; begin < end; begin++, out += pitch, in += step)
-            sft_copy_bytes(out, in, (size_t)row);
+        for (; begin < end; begin++, out += pitch, in += step) sft_copy_bytes(out, in, (size_t)row);
     }
 }
 

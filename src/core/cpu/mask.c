@@ -1,9 +1,10 @@
-/* mask.c: kernels of masks: masked_fill, the steps of masked_select, masked_scatter and nonzero, and
- * the triangles of tril and triu. */
+/* mask.c: kernels of masks: masked_fill, the steps of masked_select, masked_scatter and nonzero,
+ * and the triangles of tril and triu. */
 #include "../ops/mask.h"
 #include "kernels.h"
 
-/* ---- masked_fill: mask ? value : self ------------------------------------------------------------ */
+/* ---- masked_fill: mask ? value : self
+ * ------------------------------------------------------------ */
 
 EW_LOOP3(fill_f32, float, uint8_t, float, , x ? y : z)
 EW_LOOP3(fill_f64, double, uint8_t, double, , x ? y : z)
@@ -13,7 +14,8 @@ KERNEL(masked_fill)(const sft_kcall *k) {
     return ew_run(k, &loops);
 }
 
-/* ---- steps over the true elements ------------------------------------------------------------------ */
+/* ---- steps over the true elements
+ * ------------------------------------------------------------------ */
 
 typedef struct masking {
     const uint8_t *mask;
@@ -48,7 +50,8 @@ static int positions(const uint8_t *m, int n, uint16_t *pos) {
 }
 
 static void count_block(const masking *s, int64_t block) {
-    int64_t at = block * SFT_MASK_BLOCK, n = s->n - at < SFT_MASK_BLOCK ? s->n - at : SFT_MASK_BLOCK;
+    int64_t at = block * SFT_MASK_BLOCK,
+            n = s->n - at < SFT_MASK_BLOCK ? s->n - at : SFT_MASK_BLOCK;
     int32_t total = 0;
     for (int64_t i = 0; i < n; i++) total += s->mask[at + i] != 0;
     s->counts[block] = total;
@@ -67,10 +70,14 @@ static void move_piece(const masking *s, const uint16_t *pos, int k, int64_t at,
     }                                                                                              \
     break
     switch (s->es) {
-    case 1: MOVE(uint8_t);
-    case 2: MOVE(uint16_t);
-    case 4: MOVE(uint32_t);
-    default: MOVE(uint64_t);
+    case 1:
+        MOVE(uint8_t);
+    case 2:
+        MOVE(uint16_t);
+    case 4:
+        MOVE(uint32_t);
+    default:
+        MOVE(uint64_t);
     }
 #undef MOVE
 }
@@ -127,8 +134,11 @@ static void mask_range(void *ctx, int64_t begin, int64_t end) {
 
 KERNEL(masked_select)(const sft_kcall *k) {
     const sft_mask_params *p = k->params;
-    masking s = {.mask = (const uint8_t *)k->t[1]->data, .n = k->t[1]->numel, .base = k->index_base,
-                 .counts = (int64_t *)k->t[0]->data, .step = p->step};
+    masking s = {.mask = (const uint8_t *)k->t[1]->data,
+                 .n = k->t[1]->numel,
+                 .base = k->index_base,
+                 .counts = (int64_t *)k->t[0]->data,
+                 .step = p->step};
     if (k->nt > 2) {
         s.out = k->t[2]->data;
         s.x = k->t[3]->data;
@@ -139,7 +149,8 @@ KERNEL(masked_select)(const sft_kcall *k) {
     return SFT_OK;
 }
 
-/* ---- tril, triu -------------------------------------------------------------------------------------- */
+/* ---- tril, triu
+ * -------------------------------------------------------------------------------------- */
 
 typedef struct triangle {
     const char *x;
@@ -172,8 +183,13 @@ static sft_status run_triangle(const sft_kcall *k) {
     const sft_tri_params *p = k->params;
     const sft_tensor *x = k->t[1];
     const int64_t es = (int64_t)sft_esize(x), cols = x->shape[x->ndim - 1];
-    triangle t = {.x = x->data, .out = k->t[0]->data, .rows = x->shape[x->ndim - 2], .es = es,
-                  .row_bytes = cols * es, .cols = cols, .upper = p->upper};
+    triangle t = {.x = x->data,
+                  .out = k->t[0]->data,
+                  .rows = x->shape[x->ndim - 2],
+                  .es = es,
+                  .row_bytes = cols * es,
+                  .cols = cols,
+                  .upper = p->upper};
     /* Beyond the matrix nothing changes; this keeps the sums small. */
     int64_t far = t.rows + cols;
     t.diagonal = p->diagonal > far ? far : p->diagonal < -far ? -far : p->diagonal;

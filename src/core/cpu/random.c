@@ -6,7 +6,7 @@
 
 enum { PIECE = 1024, LANES = SFT_PHILOX_LANES };
 
-/* ---- words ------------------------------------------------------------------------------------- */
+/* ---- words ----------------------------------------------------------------------------------- */
 
 /* Words of `blocks` <= PIECE / 2 blocks from `first` on: word w of block l is out[w][l]. Room for
  * whole groups of LANES. */
@@ -31,9 +31,7 @@ static void draw(uint64_t key, uint64_t first, int blocks, words *out) {
 
 /* 32 random bits -> (0, 1]: never 0, so that its logarithm is finite */
 static inline float open_f32(uint32_t w) { return (float)(int32_t)(w >> 1) * 0x1p-31f + 0x1p-32f; }
-static inline double open_f64(uint32_t hi, uint32_t lo) {
-    return sft_unit_f64(hi, lo) + 0x1p-54;
-}
+static inline double open_f64(uint32_t hi, uint32_t lo) { return sft_unit_f64(hi, lo) + 0x1p-54; }
 static inline float unit_f32(uint32_t w) { return (float)(int32_t)(w >> 8) * 0x1p-24f; }
 
 /* sin and cos of 2 pi u */
@@ -50,7 +48,8 @@ static inline void turn_f64(double u, double *s, double *c) {
     *c = sign * sft_cospi_poly_f64(f);
 }
 
-/* ---- float32: four elements a block ---------------------------------------------------------------- */
+/* ---- float32: four elements a block
+ * ---------------------------------------------------------------- */
 
 /* expr of u (the word) for each of the four words. */
 #define EACH_F32(name, expr)                                                                       \
@@ -101,7 +100,8 @@ static void bernoulli_f32(const words *in, int blocks, float *o, const sft_rando
 EACH_F32(cauchy_run, a + b * tanf((unit_f32(w) - 0.5f) * 3.14159265358979f))
 EACH_F32(geometric_run, fmaxf(1.0f, ceilf(sft_log_f32(open_f32(w)) / b)))
 
-/* ---- float64: two elements a block ------------------------------------------------------------------- */
+/* ---- float64: two elements a block
+ * ------------------------------------------------------------------- */
 
 static void fill_f64(const words *in, int blocks, double *o, const sft_random_params *p) {
     const double a = p->a, b = p->b;
@@ -114,10 +114,18 @@ static void fill_f64(const words *in, int blocks, double *o, const sft_random_pa
                 x = a + (b - a) * u;
                 x = x >= b && b > a ? a : x;
                 break;
-            case SFT_RANDOM_EXPONENTIAL: x = -sft_log_f64(open_f64(hi, lo)) / a; break;
-            case SFT_RANDOM_CAUCHY: x = a + b * tan((u - 0.5) * 3.14159265358979323846); break;
-            case SFT_RANDOM_GEOMETRIC: x = fmax(1.0, ceil(sft_log_f64(open_f64(hi, lo)) / b)); break;
-            default: x = u < a ? 1.0 : 0.0; break;
+            case SFT_RANDOM_EXPONENTIAL:
+                x = -sft_log_f64(open_f64(hi, lo)) / a;
+                break;
+            case SFT_RANDOM_CAUCHY:
+                x = a + b * tan((u - 0.5) * 3.14159265358979323846);
+                break;
+            case SFT_RANDOM_GEOMETRIC:
+                x = fmax(1.0, ceil(sft_log_f64(open_f64(hi, lo)) / b));
+                break;
+            default:
+                x = u < a ? 1.0 : 0.0;
+                break;
             }
             o[2 * l + j] = x;
         }
@@ -135,14 +143,14 @@ static void normal_f64(const words *in, int blocks, double *o, const sft_random_
         for (int i = 0; i < 2 * blocks; i++) o[i] = sft_exp_f64(o[i]);
 }
 
-/* ---- integers -------------------------------------------------------------------------------------------- */
+/* ---- integers
+ * -------------------------------------------------------------------------------------------- */
 
 static void integers(const words *in, int blocks, int64_t *o, const sft_random_params *p) {
     const uint64_t range = p->range, low = (uint64_t)p->low;
     if (!p->wide) {
         for (int l = 0; l < blocks; l++)
-            for (int j = 0; j < 4; j++)
-                o[4 * l + j] = (int64_t)(low + (in->w[j][l] * range >> 32));
+            for (int j = 0; j < 4; j++) o[4 * l + j] = (int64_t)(low + (in->w[j][l] * range >> 32));
         return;
     }
     for (int l = 0; l < blocks; l++)
@@ -153,7 +161,8 @@ static void integers(const words *in, int blocks, int64_t *o, const sft_random_p
         }
 }
 
-/* ---- the kernel --------------------------------------------------------------------------------------------- */
+/* ---- the kernel
+ * --------------------------------------------------------------------------------------------- */
 
 typedef union piece {
     _Alignas(64) float f[PIECE];
@@ -163,9 +172,9 @@ typedef union piece {
 
 static void run_f32(const words *in, int blocks, float *o, const sft_random_params *p) {
     static void (*const runs[])(const words *, int, float *, const sft_random_params *) = {
-        [SFT_RANDOM_UNIFORM] = uniform_run,     [SFT_RANDOM_NORMAL] = normal_f32,
+        [SFT_RANDOM_UNIFORM] = uniform_run,       [SFT_RANDOM_NORMAL] = normal_f32,
         [SFT_RANDOM_LOG_NORMAL] = log_normal_f32, [SFT_RANDOM_EXPONENTIAL] = exponential_run,
-        [SFT_RANDOM_CAUCHY] = cauchy_run,       [SFT_RANDOM_GEOMETRIC] = geometric_run,
+        [SFT_RANDOM_CAUCHY] = cauchy_run,         [SFT_RANDOM_GEOMETRIC] = geometric_run,
         [SFT_RANDOM_BERNOULLI] = bernoulli_f32};
     if (p->kind == SFT_RANDOM_UNIFORM && p->a == 0 && p->b == 1)
         unit_run(in, blocks, o, p);
@@ -214,7 +223,8 @@ KERNEL(_random)(const sft_kcall *k) {
     return SFT_OK;
 }
 
-/* ---- sequences: arange, linspace, logspace ----------------------------------------------------------------- */
+/* ---- sequences: arange, linspace, logspace
+ * ----------------------------------------------------------------- */
 
 static void sequence_range(void *ctx, int64_t begin, int64_t end) {
     const sft_kcall *k = ctx;
@@ -226,7 +236,8 @@ static void sequence_range(void *ctx, int64_t begin, int64_t end) {
         int m = (int)(n - at < PIECE ? n - at : PIECE);
         if (p->kind == SFT_SEQUENCE_INT) {
             const uint64_t start = (uint64_t)p->istart + (uint64_t)at * (uint64_t)p->istep;
-            for (int i = 0; i < m; i++) buf.i[i] = (int64_t)(start + (uint64_t)i * (uint64_t)p->istep);
+            for (int i = 0; i < m; i++)
+                buf.i[i] = (int64_t)(start + (uint64_t)i * (uint64_t)p->istep);
             sft_store(SFT_int64, out->dtype, m, &buf, out->data + at * es, es);
             continue;
         }
@@ -248,7 +259,8 @@ KERNEL(_sequence)(const sft_kcall *k) {
     return SFT_OK;
 }
 
-/* ---- permutations and draws ---------------------------------------------------------------------------------- */
+/* ---- permutations and draws
+ * ---------------------------------------------------------------------------------- */
 
 static inline uint64_t wide_word(const words *w, int i) {
     return (uint64_t)w->w[2 * (i & 1)][i / 2] << 32 | w->w[2 * (i & 1) + 1][i / 2];
@@ -288,8 +300,8 @@ static double uniform_at(const sft_draw_params *p, uint64_t i) {
     return i & 1 ? open_f64(w[2], w[3]) : open_f64(w[0], w[1]);
 }
 
-/* Checks a row of weights; where asked for, replaces each by the sum up to it. Returns the number of
- * positive ones, or -1. */
+/* Checks a row of weights; where asked for, replaces each by the sum up to it. Returns the number
+ * of positive ones, or -1. */
 static int64_t check_weights(double *w, int64_t n, bool sums) {
     double sum = 0;
     int64_t positive = 0;
@@ -302,8 +314,8 @@ static int64_t check_weights(double *w, int64_t n, bool sums) {
     return sum > 1.79e308 ? -1 : positive;
 }
 
-static void draw_with(const sft_draw_params *p, const double *sum, int64_t n, int64_t *out, int64_t m,
-                      uint64_t first, int base) {
+static void draw_with(const sft_draw_params *p, const double *sum, int64_t n, int64_t *out,
+                      int64_t m, uint64_t first, int base) {
     for (int64_t s = 0; s < m; s++) {
         double x = (1 - uniform_at(p, first + (uint64_t)s) + 0x1p-54) * sum[n - 1];
         int64_t lo = 0, hi = n - 1;
@@ -319,12 +331,14 @@ static void draw_with(const sft_draw_params *p, const double *sum, int64_t n, in
     }
 }
 
-/* The first m of n exponential races: the same as drawing one after the other without putting back. */
+/* The first m of n exponential races: the same as drawing one after the other without putting back.
+ */
 static void draw_without(const sft_draw_params *p, const double *w, int64_t n, int64_t *out,
                          int64_t m, uint64_t first, int base, keyed *keys) {
     for (int64_t i = 0; i < n; i++) {
         keys[i].index = i;
-        keys[i].key = w[i] > 0 ? -sft_log_f64(uniform_at(p, first + (uint64_t)i)) / w[i] : SFT_INF_F64;
+        keys[i].key =
+            w[i] > 0 ? -sft_log_f64(uniform_at(p, first + (uint64_t)i)) / w[i] : SFT_INF_F64;
     }
     qsort(keys, (size_t)n, sizeof *keys, by_key);
     for (int64_t s = 0; s < m; s++) out[s] = keys[s].index + base;

@@ -5,7 +5,7 @@
  * the number of threads: threads share out the destination, never the indices of one place. */
 #include "index.h"
 
-/* ---- combining --------------------------------------------------------------------------------- */
+/* ---- combining ------------------------------------------------------------------------------- */
 
 /* Where x[j * xs + v[j] * dx] with v[j] - lo < span: combines y[j * ys] into it. */
 typedef void (*put_fn)(int64_t n, char *x, int64_t xs, int64_t dx, const int64_t *v, int64_t lo,
@@ -83,8 +83,10 @@ typedef struct combiner {
 
 /* NULL for the half types, which the ops convert first. */
 static combiner pick_combiner(int dtype, int combine) {
-#define C(name) {put_##name, row_##name}
-#define ALL(t) {C(add_##t), C(mul_##t), C(max_##t), C(min_##t)}
+#define C(name)                                                                                    \
+    { put_##name, row_##name }
+#define ALL(t)                                                                                     \
+    { C(add_##t), C(mul_##t), C(max_##t), C(min_##t) }
     static const combiner table[SFT_DTYPE_COUNT][4] = {
         [SFT_bool] = {C(add_b), C(mul_b), C(add_b), C(mul_b)},
         [SFT_uint8] = ALL(u8),
@@ -109,7 +111,7 @@ static int64_t parts_for(int64_t work) {
     return n < 1 ? 1 : n < threads ? n : threads;
 }
 
-/* ---- index_put --------------------------------------------------------------------------------- */
+/* ---- index_put ------------------------------------------------------------------------------- */
 
 typedef struct putting {
     combiner fn;
@@ -119,7 +121,8 @@ typedef struct putting {
     int64_t nb, ystep;
     const int64_t *v; /* [nb]: the places are x + v[i] * scale */
     int64_t scale;
-    int64_t parts, first, reach; /* the destination is cut by v: parts of first .. first + reach - 1 */
+    int64_t parts, first,
+        reach; /* the destination is cut by v: parts of first .. first + reach - 1 */
     bool by_before;
 } putting;
 
@@ -189,7 +192,8 @@ static void offsets_range(void *ctx, int64_t begin, int64_t end) {
     for (int64_t at = begin; at < end; at += INDEX_BLOCK) {
         int64_t m = end - at < INDEX_BLOCK ? end - at : INDEX_BLOCK;
         index_read(f->r, at, m, v);
-        for (int64_t i = 0; i < m; i++) f->off[at + i] = (f->first ? 0 : f->off[at + i]) + v[i] * f->step;
+        for (int64_t i = 0; i < m; i++)
+            f->off[at + i] = (f->first ? 0 : f->off[at + i]) + v[i] * f->step;
     }
 }
 
@@ -197,7 +201,10 @@ KERNEL(index_put)(const sft_kcall *k) {
     const sft_index_params *p = k->params;
     const sft_tensor *y = k->t[0], *x = k->t[1];
     const int64_t es = (int64_t)sft_esize(x);
-    putting u = {.fn = pick_combiner(x->dtype, p->combine), .x = x->data, .y = y->data, .nb = 1,
+    putting u = {.fn = pick_combiner(x->dtype, p->combine),
+                 .x = x->data,
+                 .y = y->data,
+                 .nb = 1,
                  .reach = es};
     if (!u.fn.put)
         return sft_fail(SFT_ERR_UNSUPPORTED, "%s: not supported for %s on cpu", p->name,
@@ -238,7 +245,8 @@ KERNEL(index_put)(const sft_kcall *k) {
         off = sft_empty(&u.nb, 1, SFT_int64, (sft_device){SFT_CPU, 0});
         if (!off) return sft_last_status();
         for (int j = 0; j < p->nidx; j++) {
-            fill_offsets f = {&reader[j], (int64_t *)off->data, x->strides[p->nbefore + j] * es, j == 0};
+            fill_offsets f = {&reader[j], (int64_t *)off->data, x->strides[p->nbefore + j] * es,
+                              j == 0};
             sft_parallel_for(u.nb, 4 * SFT_GRAIN, offsets_range, &f);
         }
         u.v = (const int64_t *)off->data;
@@ -256,7 +264,7 @@ KERNEL(index_put)(const sft_kcall *k) {
     return SFT_OK;
 }
 
-/* ---- scatter ----------------------------------------------------------------------------------- */
+/* ---- scatter --------------------------------------------------------------------------------- */
 
 typedef struct scattering {
     combiner fn;
@@ -328,8 +336,8 @@ static void scatter_across(void *ctx, int64_t begin, int64_t end) {
         if (m > INDEX_BLOCK) m = INDEX_BLOCK;
         for (int64_t i = 0; i < s->len; i++) {
             const int64_t *v = load_run(s, m, s->idx + p.off[2] + i * s->di, is, buf);
-            s->fn.put(m, s->x + p.off[0], xs, s->dx, v, 0, UINT64_MAX,
-                      s->y + p.off[1] + i * s->dy, ys);
+            s->fn.put(m, s->x + p.off[0], xs, s->dx, v, 0, UINT64_MAX, s->y + p.off[1] + i * s->dy,
+                      ys);
         }
         nd_advance(o, &p, m);
         begin += m;
@@ -341,8 +349,13 @@ KERNEL(scatter)(const sft_kcall *k) {
     const sft_tensor *x = k->t[0], *idx = k->t[1], *y = k->t[2];
     const int64_t es = (int64_t)sft_esize(x), ies = (int64_t)sft_esize(idx);
     const bool one = y->ndim == 0; /* a number for all */
-    scattering s = {.fn = pick_combiner(x->dtype, p->combine), .x = x->data, .y = y->data,
-                    .idx = idx->data, .len = 1, .dx = es, .idx_dtype = idx->dtype};
+    scattering s = {.fn = pick_combiner(x->dtype, p->combine),
+                    .x = x->data,
+                    .y = y->data,
+                    .idx = idx->data,
+                    .len = 1,
+                    .dx = es,
+                    .idx_dtype = idx->dtype};
     if (!s.fn.put)
         return sft_fail(SFT_ERR_UNSUPPORTED, "%s: not supported for %s on cpu", p->name,
                         sft_dtype_name((sft_dtype)x->dtype));

@@ -2,14 +2,15 @@
 #include "creation.h"
 #include "random.h"
 
-/* ---- of one value --------------------------------------------------------------------------------- */
+/* ---- of one value
+ * --------------------------------------------------------------------------------- */
 
 IMPL(empty) {
-    return sft_created(c,
-                       sft_temp(sft_empty(c->a[0].u.ints, c->a[0].n,
-                                          sft_dtype_or(&c->a[1], sft_default_dtype()),
-                                          sft_device_or(&c->a[2], SFT_CPU0))),
-                       &c->a[3]);
+    return sft_created(
+        c,
+        sft_temp(sft_empty(c->a[0].u.ints, c->a[0].n, sft_dtype_or(&c->a[1], sft_default_dtype()),
+                           sft_device_or(&c->a[2], SFT_CPU0))),
+        &c->a[3]);
 }
 
 static sft_status filled(sft_opctx *c, sft_tensor *t, sft_value v, const sft_value *requires_grad) {
@@ -20,14 +21,17 @@ static sft_status filled(sft_opctx *c, sft_tensor *t, sft_value v, const sft_val
 
 /* zeros, ones */
 IMPL(full) {
-    sft_tensor *t = sft_empty(c->a[0].u.ints, c->a[0].n, sft_dtype_or(&c->a[1], sft_default_dtype()),
-                              sft_device_or(&c->a[2], SFT_CPU0));
+    sft_tensor *t =
+        sft_empty(c->a[0].u.ints, c->a[0].n, sft_dtype_or(&c->a[1], sft_default_dtype()),
+                  sft_device_or(&c->a[2], SFT_CPU0));
     return filled(c, t, sft_v_int(c->op == SFT_OP_ones), &c->a[3]);
 }
 
 /* The dtype of a number. */
 static sft_dtype natural(const sft_value *v) {
-    return v->kind == SFT_V_BOOL ? SFT_bool : v->kind == SFT_V_INT ? SFT_int64 : sft_default_dtype();
+    return v->kind == SFT_V_BOOL  ? SFT_bool
+           : v->kind == SFT_V_INT ? SFT_int64
+                                  : sft_default_dtype();
 }
 
 /* full(size, value) */
@@ -59,19 +63,22 @@ IMPL(empty_like) {
 /* new_empty, new_zeros, new_ones: dtype and device of self */
 IMPL(new_filled) {
     sft_tensor *x = c->a[0].u.t;
-    sft_tensor *t = sft_empty(c->a[1].u.ints, c->a[1].n, sft_dtype_or(&c->a[2], (sft_dtype)x->dtype),
-                              sft_device_or(&c->a[3], x->device));
+    sft_tensor *t =
+        sft_empty(c->a[1].u.ints, c->a[1].n, sft_dtype_or(&c->a[2], (sft_dtype)x->dtype),
+                  sft_device_or(&c->a[3], x->device));
     if (c->op == SFT_OP_new_empty) return sft_created(c, sft_temp(t), &c->a[4]);
     return filled(c, t, sft_v_int(c->op == SFT_OP_new_ones), &c->a[4]);
 }
 IMPL(new_full) {
     sft_tensor *x = c->a[0].u.t;
-    sft_tensor *t = sft_empty(c->a[1].u.ints, c->a[1].n, sft_dtype_or(&c->a[3], (sft_dtype)x->dtype),
-                              sft_device_or(&c->a[4], x->device));
+    sft_tensor *t =
+        sft_empty(c->a[1].u.ints, c->a[1].n, sft_dtype_or(&c->a[3], (sft_dtype)x->dtype),
+                  sft_device_or(&c->a[4], x->device));
     return filled(c, t, c->a[2], &c->a[5]);
 }
 
-/* ---- sequences -------------------------------------------------------------------------------------- */
+/* ---- sequences
+ * -------------------------------------------------------------------------------------- */
 
 static sft_status sequence(sft_opctx *c, int64_t n, sft_dtype dtype, sft_device device,
                            const sft_sequence_params *p, const sft_value *requires_grad) {
@@ -92,12 +99,14 @@ static sft_status arange(sft_opctx *c, const sft_value *range, const sft_value *
     for (int i = 0; i < 3; i++) ints &= range[i].kind != SFT_V_FLOAT;
     sft_dtype dtype = sft_dtype_or(&rest[0], ints ? SFT_int64 : sft_default_dtype());
     double start = number(&range[0]), end = number(&range[1]), step = number(&range[2]);
-    if (step == 0 || step != step) return sft_fail(SFT_ERR_ARGUMENT, "arange: 'step' must not be 0");
+    if (step == 0 || step != step)
+        return sft_fail(SFT_ERR_ARGUMENT, "arange: 'step' must not be 0");
     if (!(start - start == 0) || !(end - end == 0))
         return sft_fail(SFT_ERR_ARGUMENT, "arange: 'start' and 'end' must be finite, got %g and %g",
                         start, end);
     if ((step > 0 && start > end) || (step < 0 && start < end))
-        return sft_fail(SFT_ERR_ARGUMENT, "arange: steps of %g don't lead from %g to %g", step, start, end);
+        return sft_fail(SFT_ERR_ARGUMENT, "arange: steps of %g don't lead from %g to %g", step,
+                        start, end);
     sft_sequence_params p = {.kind = SFT_SEQUENCE_STEP, .start = start, .step = step};
     int64_t n;
     if (ints) {
@@ -114,7 +123,8 @@ static sft_status arange(sft_opctx *c, const sft_value *range, const sft_value *
         if (!(count <= 1e15)) return sft_fail(SFT_ERR_ARGUMENT, "arange: too many elements");
         n = (int64_t)count;
         /* PyTorch computes an integer range in integers, whatever the ends were. */
-        if (!sft_is_float(dtype) && start >= -9e18 && start <= 9e18 && step >= -9e18 && step <= 9e18) {
+        if (!sft_is_float(dtype) && start >= -9e18 && start <= 9e18 && step >= -9e18 &&
+            step <= 9e18) {
             p.kind = SFT_SEQUENCE_INT;
             p.istart = (int64_t)start;
             p.istep = (int64_t)step;
@@ -132,23 +142,24 @@ IMPL(arange_end) {
 static sft_status spaced(sft_opctx *c, int kind, double base, const sft_value *rest) {
     int64_t n = ARG_I(2);
     if (n < 0)
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: 'steps' must not be negative, got %lld", c->info->name,
-                        (long long)n);
+        return sft_fail(SFT_ERR_ARGUMENT, "%s: 'steps' must not be negative, got %lld",
+                        c->info->name, (long long)n);
     sft_sequence_params p = {.kind = kind, .start = ARG_F(0), .end = ARG_F(1), .base = base};
     p.step = n > 1 ? (p.end - p.start) / (double)(n - 1) : 0;
-    return sequence(c, n, sft_dtype_or(&rest[0], sft_default_dtype()), sft_device_or(&rest[1], SFT_CPU0),
-                    &p, &rest[2]);
+    return sequence(c, n, sft_dtype_or(&rest[0], sft_default_dtype()),
+                    sft_device_or(&rest[1], SFT_CPU0), &p, &rest[2]);
 }
 IMPL(linspace) { return spaced(c, SFT_SEQUENCE_LIN, 0, &c->a[3]); }
 IMPL(logspace) { return spaced(c, SFT_SEQUENCE_LOG, ARG_F(3), &c->a[4]); }
 
-/* ---- matrices ------------------------------------------------------------------------------------------ */
+/* ---- matrices
+ * ------------------------------------------------------------------------------------------ */
 
 IMPL(eye) {
     int64_t n = ARG_I(0), m = ARG_NONE(1) ? n : ARG_I(1), shape[2] = {n, m};
     if (n < 0 || m < 0)
-        return sft_fail(SFT_ERR_ARGUMENT, "eye: sizes must not be negative, got %lld and %lld", (long long)n,
-                        (long long)m);
+        return sft_fail(SFT_ERR_ARGUMENT, "eye: sizes must not be negative, got %lld and %lld",
+                        (long long)n, (long long)m);
     sft_tensor *t = sft_temp(sft_empty(shape, 2, sft_dtype_or(&c->a[2], sft_default_dtype()),
                                        sft_device_or(&c->a[3], SFT_CPU0)));
     if (!t) return sft_last_status();
@@ -164,7 +175,8 @@ IMPL(eye) {
 
 /* tril_indices, triu_indices: [2, n], row and column of each element of the triangle */
 IMPL(tri_indices) {
-    int64_t rows = ARG_I(0), cols = ARG_I(1), offset = ARG_I(2), base = sft_thread()->index_base, n = 0;
+    int64_t rows = ARG_I(0), cols = ARG_I(1), offset = ARG_I(2), base = sft_thread()->index_base,
+            n = 0;
     bool upper = c->op == SFT_OP_triu_indices;
     if (rows < 0 || cols < 0 || rows > INT32_MAX || cols > INT32_MAX || offset > INT32_MAX ||
         offset < -(int64_t)INT32_MAX)

@@ -40,7 +40,7 @@ int sft_index_dim(const char *op, int64_t d, int ndim) {
     return dim;
 }
 
-/* ---- advanced indexing: from a list to a plan --------------------------------------------------- */
+/* ---- advanced indexing: from a list to a plan ------------------------------------------------ */
 
 /* A list of tensors (NULL: all) -> index tensors of one shape, and self with its indexed dims
  * together. Bool tensors become the positions of their true elements. */
@@ -60,11 +60,11 @@ static sft_status gather_entries(sft_index_plan *p, const char *op, sft_tensor *
         } else if (mask) {
             for (int d = 0; d < t->ndim; d++)
                 if (t->shape[d] != self->shape[dim + d])
-                    return sft_fail(SFT_ERR_INDEX,
-                                    "%s: the mask of shape %s does not fit the tensor of shape %s at "
-                                    "dim %d",
-                                    op, SFT_SHAPE(t), SFT_SHAPE(self),
-                                    dim + d + sft_thread()->index_base);
+                    return sft_fail(
+                        SFT_ERR_INDEX,
+                        "%s: the mask of shape %s does not fit the tensor of shape %s at "
+                        "dim %d",
+                        op, SFT_SHAPE(t), SFT_SHAPE(self), dim + d + sft_thread()->index_base);
             if (t->ndim == 0) return sft_fail(SFT_ERR_UNSUPPORTED, "%s: a mask without dims", op);
             sft_tensor *where = DO(nonzero, t);
             for (int d = 0; d < t->ndim && where; d++) {
@@ -124,8 +124,9 @@ sft_status sft_plan_index(sft_index_plan *p, const char *op, sft_tensor *self,
         int64_t st[SFT_MAX_DIMS];
         int shift = nb - t->ndim;
         for (int d = 0; d < nb; d++)
-            st[d] = d < shift || (t->shape[d - shift] == 1 && bshape[d] != 1) ? 0
-                                                                             : t->strides[d - shift];
+            st[d] = d < shift || (t->shape[d - shift] == 1 && bshape[d] != 1)
+                        ? 0
+                        : t->strides[d - shift];
         p->index[i] = sft_temp(sft_view_of(t, bshape, st, nb, 0));
         if (!p->index[i]) return sft_last_status();
     }
@@ -134,7 +135,8 @@ sft_status sft_plan_index(sft_index_plan *p, const char *op, sft_tensor *self,
     for (int d = 0; d < before; d++) p->shape[p->ndim++] = shape[d];
     for (int d = 0; d < nb; d++) p->shape[p->ndim++] = bshape[d];
     for (int d = before + p->n; d < n; d++) p->shape[p->ndim++] = shape[d];
-    p->params = (sft_index_params){.name = op, .nbefore = before, .nidx = p->n, .nb = nb, .wrap = true};
+    p->params =
+        (sft_index_params){.name = op, .nbefore = before, .nidx = p->n, .nb = nb, .wrap = true};
     for (int i = 0; i < p->n; i++) p->params.dims[i] = p->dim[i];
     return SFT_OK;
 }
@@ -188,7 +190,8 @@ static sft_status read_plan(sft_opctx *c, const sft_index_plan *p, int ndim) {
     return st;
 }
 
-/* ---- index ---------------------------------------------------------------------------------------- */
+/* ---- index
+ * ---------------------------------------------------------------------------------------- */
 
 /* One mask over all dims? */
 static sft_tensor *full_mask(const sft_tensor *self, const sft_value *list) {
@@ -215,7 +218,8 @@ GRAD(index) {
 
 IMPL(_index_backward) {
     sft_tensor *g = c->a[0].u.t;
-    sft_tensor *zeros = DO(zeros, c->a[1], sft_v_dtype((sft_dtype)g->dtype), sft_v_device(g->device));
+    sft_tensor *zeros =
+        DO(zeros, c->a[1], sft_v_dtype((sft_dtype)g->dtype), sft_v_device(g->device));
     return sft_ret(c, DO_(index_put, zeros, c->a[2], g, true));
 }
 GRAD(_index_backward) { SET(0, DO(index, G, VAL(2))); }
@@ -254,7 +258,8 @@ GRAD(take) {
     SET(0, DO(reshape, flat, sft_v_ints(shape, ndim)));
 }
 
-/* ---- gather --------------------------------------------------------------------------------------- */
+/* ---- gather
+ * --------------------------------------------------------------------------------------- */
 
 sft_status sft_check_gather(const char *op, const sft_tensor *self, const sft_tensor *index,
                             const sft_tensor *src, int dim) {
@@ -272,8 +277,8 @@ sft_status sft_check_gather(const char *op, const sft_tensor *self, const sft_te
     for (int d = 0; d < index->ndim && self->ndim; d++)
         if (d != dim && index->shape[d] > self->shape[d])
             return sft_fail(SFT_ERR_ARGUMENT,
-                            "%s: 'index' of shape %s is larger than 'self' of shape %s in dim %d", op,
-                            SFT_SHAPE(index), SFT_SHAPE(self), d + sft_thread()->index_base);
+                            "%s: 'index' of shape %s is larger than 'self' of shape %s in dim %d",
+                            op, SFT_SHAPE(index), SFT_SHAPE(self), d + sft_thread()->index_base);
     if (!src) return SFT_OK;
     if ((src->ndim ? src->ndim : 1) != m)
         return sft_fail(SFT_ERR_ARGUMENT,
@@ -282,8 +287,8 @@ sft_status sft_check_gather(const char *op, const sft_tensor *self, const sft_te
     for (int d = 0; d < index->ndim; d++)
         if (index->shape[d] > (src->ndim ? src->shape[d] : 1))
             return sft_fail(SFT_ERR_ARGUMENT,
-                            "%s: 'index' of shape %s is larger than 'src' of shape %s in dim %d", op,
-                            SFT_SHAPE(index), SFT_SHAPE(src), d + sft_thread()->index_base);
+                            "%s: 'index' of shape %s is larger than 'src' of shape %s in dim %d",
+                            op, SFT_SHAPE(index), SFT_SHAPE(src), d + sft_thread()->index_base);
     return SFT_OK;
 }
 
@@ -311,10 +316,11 @@ IMPL(take_along_dim) {
     int dim = sft_index_dim("take_along_dim", ARG_I(2), self->ndim);
     if (dim < 0) return sft_last_status();
     if (self->ndim != index->ndim)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "take_along_dim: 'self' and 'indices' must have as many dims: got shapes %s "
-                        "and %s",
-                        SFT_SHAPE(self), SFT_SHAPE(index));
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "take_along_dim: 'self' and 'indices' must have as many dims: got shapes %s "
+            "and %s",
+            SFT_SHAPE(self), SFT_SHAPE(index));
     SFT_TRY(sft_check_index_dtype("take_along_dim", "indices", index));
     int64_t a[SFT_MAX_DIMS], b[SFT_MAX_DIMS];
     for (int d = 0; d < self->ndim; d++) {

@@ -17,11 +17,11 @@ enum sft_combine {
  * [before, B, after]. index reads x and writes y; index_put reads y and writes x. The B dims of y
  * must be mergeable into one. */
 typedef struct sft_index_params {
-    const char *name;      /* of the op, for messages */
-    int nbefore, nidx, nb; /* dims: before, indexed, B */
+    const char *name;       /* of the op, for messages */
+    int nbefore, nidx, nb;  /* dims: before, indexed, B */
     int dims[SFT_MAX_DIMS]; /* the indexed dims as the caller counts them (0-based), for messages */
-    bool wrap;             /* negative indices count from the end */
-    uint8_t combine;       /* index_put: sft_combine */
+    bool wrap;              /* negative indices count from the end */
+    uint8_t combine;        /* index_put: sft_combine */
 } sft_index_params;
 
 /* gather: out, self, index. scatter: out (holds self already), index, src (a 0-dim one stands for

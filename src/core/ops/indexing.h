@@ -5,12 +5,12 @@
 #include "index.h"
 
 typedef struct sft_index_plan {
-    int n;                             /* index tensors */
-    int dim[SFT_MAX_DIMS];             /* the dim of self that each addresses */
-    sft_tensor *index[SFT_MAX_DIMS];   /* expanded to one shape; temps or borrowed */
-    sft_tensor *x;                     /* self, dims in the order [before, indexed, after] */
-    int ndim;                          /* of the values at these positions */
-    int64_t shape[2 * SFT_MAX_DIMS];   /* their shape (the second half is scratch) */
+    int n;                           /* index tensors */
+    int dim[SFT_MAX_DIMS];           /* the dim of self that each addresses */
+    sft_tensor *index[SFT_MAX_DIMS]; /* expanded to one shape; temps or borrowed */
+    sft_tensor *x;                   /* self, dims in the order [before, indexed, after] */
+    int ndim;                        /* of the values at these positions */
+    int64_t shape[2 * SFT_MAX_DIMS]; /* their shape (the second half is scratch) */
     sft_index_params params;
 } sft_index_plan;
 

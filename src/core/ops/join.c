@@ -3,9 +3,11 @@
 #include "join.h"
 #include "list.h"
 
-/* ---- cat ----------------------------------------------------------------------------------------- */
+/* ---- cat
+ * ----------------------------------------------------------------------------------------- */
 
-/* Runs the kernel where all parts are made of whole rows and of one dtype, else copies part by part. */
+/* Runs the kernel where all parts are made of whole rows and of one dtype, else copies part by
+ * part. */
 static sft_status cat_into(sft_tensor *out, sft_tensor **in, int n, int dim) {
     bool plain = out->contiguous;
     int64_t pitch;
@@ -23,7 +25,8 @@ static sft_status cat_into(sft_tensor *out, sft_tensor **in, int n, int dim) {
     }
     int64_t at = 0;
     for (int i = 0; i < n; i++) {
-        sft_tensor *to = sft_view_of(out, in[i]->shape, out->strides, out->ndim, at * out->strides[dim]);
+        sft_tensor *to =
+            sft_view_of(out, in[i]->shape, out->strides, out->ndim, at * out->strides[dim]);
         if (!to) return sft_last_status();
         sft_status st = sft_copy_raw(to, in[i]);
         sft_release(to);
@@ -46,7 +49,8 @@ static sft_status check_list(const char *op, const sft_value *list) {
     if (list->n == 0) return sft_fail(SFT_ERR_ARGUMENT, "%s: the list of tensors is empty", op);
     for (int i = 0; i < list->n; i++)
         if (!list->u.tensors[i])
-            return sft_fail(SFT_ERR_ARGUMENT, "%s: tensors[%d] is nil", op, i + sft_thread()->index_base);
+            return sft_fail(SFT_ERR_ARGUMENT, "%s: tensors[%d] is nil", op,
+                            i + sft_thread()->index_base);
     return SFT_OK;
 }
 
@@ -59,7 +63,8 @@ static sft_status cat_shape(const sft_value *list, int64_t d, int *dim, int64_t 
     for (int i = 0; i < list->n; i++) {
         const sft_tensor *t = list->u.tensors[i];
         if (t->ndim == 0)
-            return sft_fail(SFT_ERR_ARGUMENT, "cat: tensors[%d] has no dims; use sft.stack", i + base);
+            return sft_fail(SFT_ERR_ARGUMENT, "cat: tensors[%d] has no dims; use sft.stack",
+                            i + base);
         if (!first && !is_nothing(t)) first = t, at = i;
     }
     if (!first) first = list->u.tensors[0];
@@ -71,11 +76,13 @@ static sft_status cat_shape(const sft_value *list, int64_t d, int *dim, int64_t 
         const sft_tensor *t = list->u.tensors[i];
         if (is_nothing(t)) continue;
         bool ok = t->ndim == first->ndim;
-        for (int k = 0; k < first->ndim && ok; k++) ok = k == *dim || t->shape[k] == first->shape[k];
+        for (int k = 0; k < first->ndim && ok; k++)
+            ok = k == *dim || t->shape[k] == first->shape[k];
         if (!ok)
-            return sft_fail(SFT_ERR_ARGUMENT,
-                            "cat: sizes must agree but in dim %d: tensors[%d] has shape %s, tensors[%d] %s",
-                            *dim + base, at + base, SFT_SHAPE(first), i + base, SFT_SHAPE(t));
+            return sft_fail(
+                SFT_ERR_ARGUMENT,
+                "cat: sizes must agree but in dim %d: tensors[%d] has shape %s, tensors[%d] %s",
+                *dim + base, at + base, SFT_SHAPE(first), i + base, SFT_SHAPE(t));
         if (__builtin_add_overflow(shape[*dim], t->shape[*dim], &shape[*dim]))
             return sft_fail(SFT_ERR_ARGUMENT, "cat: the result is too large");
     }
@@ -88,7 +95,8 @@ IMPL(cat) {
     int dim = 0, ndim = 0, n = 0;
     SFT_TRY(check_list("cat", list));
     SFT_TRY(cat_shape(list, ARG_I(1), &dim, shape, &ndim));
-    sft_tensor *out = sft_temp(sft_empty(shape, ndim, common_type(list), list->u.tensors[0]->device));
+    sft_tensor *out =
+        sft_temp(sft_empty(shape, ndim, common_type(list), list->u.tensors[0]->device));
     if (!out) return sft_last_status();
     sft_tensor *few[16], **in = list->n <= 16 ? few : sft_alloc(sizeof *in * (size_t)list->n);
     if (!in) return sft_fail(SFT_ERR_MEMORY, "out of memory");
@@ -125,9 +133,10 @@ IMPL(stack) {
     for (int i = 1; i < list->n; i++) {
         const sft_tensor *t = list->u.tensors[i];
         if (t->ndim != first->ndim || memcmp(t->shape, first->shape, 8 * (size_t)t->ndim))
-            return sft_fail(SFT_ERR_ARGUMENT,
-                            "stack: all tensors must have one shape: tensors[%d] has %s, tensors[%d] %s",
-                            base, SFT_SHAPE(first), i + base, SFT_SHAPE(t));
+            return sft_fail(
+                SFT_ERR_ARGUMENT,
+                "stack: all tensors must have one shape: tensors[%d] has %s, tensors[%d] %s", base,
+                SFT_SHAPE(first), i + base, SFT_SHAPE(t));
     }
     int64_t shape[SFT_MAX_DIMS];
     for (int d = 0, e = 0; d < ndim; d++) shape[d] = d == dim ? list->n : first->shape[e++];
@@ -157,7 +166,8 @@ GRAD(stack) {
         if (sft_bw_needs_at(b, 0, i)) sft_bw_set_at(b, 0, i, DO(select, G, VAL(1), i));
 }
 
-/* ---- hstack, vstack, dstack ------------------------------------------------------------------------ */
+/* ---- hstack, vstack, dstack
+ * ------------------------------------------------------------------------ */
 
 /* t with at least `n` dims, as numpy's atleast_nd has it. */
 static sft_tensor *at_least(sft_tensor *t, int n) {
@@ -182,13 +192,14 @@ IMPL(nstack) {
     }
     int dim = c->op == SFT_OP_vstack ? 0 : c->op == SFT_OP_dstack ? 2 : 1;
     if (c->op == SFT_OP_hstack && t[0] && t[0]->ndim == 1) dim = 0;
-    sft_status st = sft_failed() ? sft_last_status()
-                                 : sft_ret(c, DO(cat, sft_v_tensors(t, list->n), dim));
+    sft_status st =
+        sft_failed() ? sft_last_status() : sft_ret(c, DO(cat, sft_v_tensors(t, list->n), dim));
     sft_free(t, sizeof *t * (size_t)list->n);
     return st;
 }
 
-/* ---- unbind, split ------------------------------------------------------------------------------------ */
+/* ---- unbind, split
+ * ------------------------------------------------------------------------------------ */
 
 /* Cuts x along dim into n views; begin_of(ctx, i) is where the i-th begins. */
 typedef int64_t (*cut_fn)(const void *ctx, int i);
@@ -204,7 +215,8 @@ static sft_status cut(sft_opctx *c, int dim, int n, cut_fn begin_of, const void 
         from = from > size ? size : from;
         to = to > size ? size : to;
         shape[dim] = to > from ? to - from : 0;
-        c->list[i] = sft_view_of(x, shape, x->strides, x->ndim, shape[dim] ? from * x->strides[dim] : 0);
+        c->list[i] =
+            sft_view_of(x, shape, x->strides, x->ndim, shape[dim] ? from * x->strides[dim] : 0);
         if (c->list[i]) continue;
         while (i > 0) sft_release(c->list[--i]);
         sft_free(c->list, sizeof *c->list * (size_t)n);
@@ -256,7 +268,8 @@ IMPL(chunk) {
     if (dim < 0) return sft_last_status();
     int64_t n = ARG_I(1), size = x->shape[dim];
     if (n < 1)
-        return sft_fail(SFT_ERR_ARGUMENT, "chunk: 'chunks' must be positive, got %lld", (long long)n);
+        return sft_fail(SFT_ERR_ARGUMENT, "chunk: 'chunks' must be positive, got %lld",
+                        (long long)n);
     int64_t each = size == 0 ? 0 : (size - 1) / n + 1;
     if (each) n = (size - 1) / each + 1;
     c->a[2] = sft_v_int(dim);
@@ -285,10 +298,11 @@ IMPL(split_sizes) {
     sections ctx = {begin};
     sft_status st;
     if (!ok || sum != x->shape[dim])
-        st = sft_fail(SFT_ERR_ARGUMENT,
-                      "split: the sizes %s must not be negative and add up to %lld, the size of dim %d",
-                      sft_shape_text(s->u.ints, s->n, (char[160]){0}, 160), (long long)x->shape[dim],
-                      dim + sft_thread()->index_base);
+        st = sft_fail(
+            SFT_ERR_ARGUMENT,
+            "split: the sizes %s must not be negative and add up to %lld, the size of dim %d",
+            sft_shape_text(s->u.ints, s->n, (char[160]){0}, 160), (long long)x->shape[dim],
+            dim + sft_thread()->index_base);
     else
         st = cut(c, dim, s->n, listed, &ctx);
     sft_free(begin, 8 * (size_t)(s->n + 1));
@@ -307,7 +321,8 @@ static int64_t evenly(const void *ctx, int i) {
 
 static sft_status even_parts(sft_opctx *c, int dim, int64_t n) {
     if (n < 1)
-        return sft_fail(SFT_ERR_ARGUMENT, "tensor_split: the number of parts must be positive, got %lld",
+        return sft_fail(SFT_ERR_ARGUMENT,
+                        "tensor_split: the number of parts must be positive, got %lld",
                         (long long)n);
     if (n > MOST_PARTS) return too_many("tensor_split", n);
     even e = {c->a[0].u.t->shape[dim], n};
@@ -346,8 +361,9 @@ IMPL(tensor_split_tensor) {
     if (dim < 0) return sft_last_status();
     SFT_TRY(sft_check_index_dtype("tensor_split", "indices", t));
     if (t->ndim > 1 || t->numel > 256)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "tensor_split: a tensor of split points has at most one dim and 256 elements");
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "tensor_split: a tensor of split points has at most one dim and 256 elements");
     SFT_TRY(sft_copy_out(t, SFT_int64, v));
     return t->ndim ? at_points(c, dim, v, (int)t->numel) : even_parts(c, dim, v[0]);
 }
@@ -355,7 +371,8 @@ IMPL(tensor_split_tensor) {
 /* hsplit, vsplit, dsplit */
 IMPL(nsplit) {
     sft_tensor *x = c->a[0].u.t;
-    bool points = c->op == SFT_OP_hsplit_at || c->op == SFT_OP_vsplit_at || c->op == SFT_OP_dsplit_at;
+    bool points =
+        c->op == SFT_OP_hsplit_at || c->op == SFT_OP_vsplit_at || c->op == SFT_OP_dsplit_at;
     bool h = c->op == SFT_OP_hsplit || c->op == SFT_OP_hsplit_at;
     bool d = c->op == SFT_OP_dsplit || c->op == SFT_OP_dsplit_at;
     int need = h ? 1 : d ? 3 : 2, dim = h ? (x->ndim == 1 ? 0 : 1) : d ? 2 : 0;
@@ -367,7 +384,8 @@ IMPL(nsplit) {
 }
 
 /* Zeros for a piece that got no gradient. */
-static sft_tensor *zeros_for(const int64_t *shape, int ndim, int dim, int64_t len, sft_tensor *like) {
+static sft_tensor *zeros_for(const int64_t *shape, int ndim, int dim, int64_t len,
+                             sft_tensor *like) {
     int64_t s[SFT_MAX_DIMS];
     memcpy(s, shape, sizeof(int64_t) * (size_t)ndim);
     s[dim] = len;
@@ -380,7 +398,8 @@ static int64_t begin_of(sft_bw *b, int64_t size, int i) {
     const sft_value *s = &b->a[1];
     int n = b->node->nout;
     switch (b->node->op) {
-    case SFT_OP_split: return every(&s->u.i, i);
+    case SFT_OP_split:
+        return every(&s->u.i, i);
     case SFT_OP_chunk: {
         int64_t each = size == 0 ? 0 : (size - 1) / s->u.i + 1;
         return every(&each, i);
@@ -390,7 +409,8 @@ static int64_t begin_of(sft_bw *b, int64_t size, int i) {
         for (int k = 0; k < i; k++) at += s->u.ints[k];
         return at;
     }
-    default: break;
+    default:
+        break;
     }
     if (s->kind == SFT_V_INT || (s->kind == SFT_V_TENSOR && s->u.t->ndim == 0))
         return evenly(&(even){size, n}, i);
@@ -428,8 +448,9 @@ GRAD(split) {
         sft_tensor *sum = zeros_for(shape, ndim, dim, size, like);
         for (int i = 0; i < n; i++) {
             if (!b->gl[i] || !b->gl[i]->numel) continue;
-            sum = DO(add, sum, DO(_slice_backward, b->gl[i], sft_v_ints(shape, ndim), dim,
-                                  begin_of(b, size, i), 1));
+            sum = DO(add, sum,
+                     DO(_slice_backward, b->gl[i], sft_v_ints(shape, ndim), dim,
+                        begin_of(b, size, i), 1));
         }
         SET(0, sum);
     }
@@ -438,7 +459,8 @@ GRAD(split) {
 
 IMPL(unbind) {
     sft_tensor *x = c->a[0].u.t;
-    if (!x->ndim) return sft_fail(SFT_ERR_ARGUMENT, "unbind: a tensor without dims can't be unbound");
+    if (!x->ndim)
+        return sft_fail(SFT_ERR_ARGUMENT, "unbind: a tensor without dims can't be unbound");
     int dim = sft_index_dim("unbind", ARG_I(1), x->ndim), m = 0;
     if (dim < 0) return sft_last_status();
     if (x->shape[dim] > MOST_PARTS) return too_many("unbind", x->shape[dim]);
@@ -478,7 +500,8 @@ GRAD(unbind) {
     if (t) sft_free(t, sizeof *t * (size_t)(n ? n : 1));
 }
 
-/* ---- lists in, lists out ---------------------------------------------------------------------------------- */
+/* ---- lists in, lists out
+ * ---------------------------------------------------------------------------------- */
 
 IMPL(broadcast_tensors) {
     const sft_value *list = &c->a[0];
@@ -520,7 +543,8 @@ IMPL(meshgrid) {
     for (int i = 0; i < n; i++) {
         int64_t own[SFT_MAX_DIMS];
         for (int d = 0; d < n; d++) own[d] = d == i ? shape[i] : 1;
-        t[i] = DO(expand, DO(reshape, list->u.tensors[i], sft_v_ints(own, n)), sft_v_ints(shape, n));
+        t[i] =
+            DO(expand, DO(reshape, list->u.tensors[i], sft_v_ints(own, n)), sft_v_ints(shape, n));
         if (xy && n >= 2) t[i] = DO(transpose, t[i], 0, 1);
         if (!t[i]) return sft_last_status();
     }

@@ -1,15 +1,16 @@
-/* mask.c: ops that masks steer: masked_fill, masked_select, masked_scatter, nonzero; and tril, triu,
- * one_hot. */
+/* mask.c: ops that masks steer: masked_fill, masked_select, masked_scatter, nonzero; and tril,
+ * triu, one_hot. */
 #include "indexing.h"
 #include "list.h"
 #include "mask.h"
 
-/* ---- masked_fill ---------------------------------------------------------------------------------- */
+/* ---- masked_fill
+ * ---------------------------------------------------------------------------------- */
 
 static sft_status check_mask(const char *op, const sft_tensor *mask) {
     if (mask->dtype == SFT_bool) return SFT_OK;
-    return sft_fail(SFT_ERR_ARGUMENT, "%s: 'mask' must be a bool tensor, got %s; use mask:ne(0)", op,
-                    sft_dtype_name((sft_dtype)mask->dtype));
+    return sft_fail(SFT_ERR_ARGUMENT, "%s: 'mask' must be a bool tensor, got %s; use mask:ne(0)",
+                    op, sft_dtype_name((sft_dtype)mask->dtype));
 }
 
 IMPL(masked_fill) {
@@ -17,10 +18,11 @@ IMPL(masked_fill) {
     const sft_value *v = &c->a[2];
     SFT_TRY(check_mask("masked_fill", mask));
     if (v->kind == SFT_V_TENSOR && v->u.t->ndim)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "masked_fill: 'value' must be a number or a tensor without dims, got shape %s; "
-                        "for elementwise values use sft.where(mask, values, x)",
-                        SFT_SHAPE(v->u.t));
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "masked_fill: 'value' must be a number or a tensor without dims, got shape %s; "
+            "for elementwise values use sft.where(mask, values, x)",
+            SFT_SHAPE(v->u.t));
     if ((!sft_is_float(self->dtype) && v->kind == SFT_V_FLOAT &&
          !(v->u.f >= -9.2e18 && v->u.f <= 9.2e18 && v->u.f == (double)(int64_t)v->u.f)) ||
         (v->kind == SFT_V_TENSOR && !sft_can_cast(v->u.t->dtype, self->dtype)))
@@ -35,7 +37,8 @@ GRAD(masked_fill) {
     if (NEED(2)) SET(2, DO(masked_fill, G, DO(eq, IN(1), false), 0));
 }
 
-/* ---- counting and moving ----------------------------------------------------------------------------- */
+/* ---- counting and moving
+ * ----------------------------------------------------------------------------- */
 
 static sft_status mask_step(int step, sft_tensor *counts, sft_tensor *mask, sft_tensor *out,
                             sft_tensor *x) {
@@ -77,8 +80,8 @@ IMPL(masked_select) {
     }
     sft_tensor *m = dense(mask, shape, ndim), *x = m ? dense(self, shape, ndim) : NULL;
     sft_tensor *counts = x ? count_mask(m, &total) : NULL;
-    sft_tensor *out = counts ? sft_temp(sft_empty(&total, 1, (sft_dtype)self->dtype, self->device))
-                             : NULL;
+    sft_tensor *out =
+        counts ? sft_temp(sft_empty(&total, 1, (sft_dtype)self->dtype, self->device)) : NULL;
     if (!out) return sft_last_status();
     SFT_TRY(mask_step(SFT_MASK_SELECT, counts, m, out, x));
     return sft_ret(c, out);
@@ -90,12 +93,13 @@ GRAD(masked_select) {
     int64_t full[SFT_MAX_DIMS];
     int n = ndim > mask->ndim ? ndim : mask->ndim;
     for (int d = 1; d <= n; d++) {
-        int64_t s = d <= ndim ? shape[ndim - d] : 1, m = d <= mask->ndim ? mask->shape[mask->ndim - d] : 1;
+        int64_t s = d <= ndim ? shape[ndim - d] : 1,
+                m = d <= mask->ndim ? mask->shape[mask->ndim - d] : 1;
         full[n - d] = s == 1 ? m : s;
     }
     if (!G) return;
-    sft_tensor *zeros = DO(zeros, sft_v_ints(full, n), sft_v_dtype((sft_dtype)G->dtype),
-                           sft_v_device(G->device));
+    sft_tensor *zeros =
+        DO(zeros, sft_v_ints(full, n), sft_v_dtype((sft_dtype)G->dtype), sft_v_device(G->device));
     SET(0, DO(masked_scatter, zeros, mask, G));
 }
 
@@ -103,8 +107,9 @@ IMPL(masked_scatter) {
     sft_tensor *self = c->a[0].u.t, *mask = c->a[1].u.t, *src = c->a[2].u.t;
     SFT_TRY(check_mask("masked_scatter", mask));
     if (src->dtype != self->dtype)
-        return sft_fail(SFT_ERR_ARGUMENT, "masked_scatter: 'source' must be of self's type %s, got %s",
-                        sft_dtype_name((sft_dtype)self->dtype), sft_dtype_name((sft_dtype)src->dtype));
+        return sft_fail(
+            SFT_ERR_ARGUMENT, "masked_scatter: 'source' must be of self's type %s, got %s",
+            sft_dtype_name((sft_dtype)self->dtype), sft_dtype_name((sft_dtype)src->dtype));
     int64_t shape[SFT_MAX_DIMS], total;
     int ndim = sft_broadcast_shape(c->a, 2, shape);
     if (ndim < 0) {
@@ -137,7 +142,8 @@ GRAD(masked_scatter) {
     SET(2, DO(reshape, g, sft_v_ints(shape, ndim)));
 }
 
-/* ---- nonzero ------------------------------------------------------------------------------------------ */
+/* ---- nonzero
+ * ------------------------------------------------------------------------------------------ */
 
 /* [n, ndim], int64. */
 IMPL(nonzero) {
@@ -181,7 +187,8 @@ IMPL(nonzero_list) {
     return sft_ret_list(c, cols, x->ndim);
 }
 
-/* ---- triangles, one_hot ---------------------------------------------------------------------------------- */
+/* ---- triangles, one_hot
+ * ---------------------------------------------------------------------------------- */
 
 IMPL(tri) {
     sft_tensor *x = c->a[0].u.t;
@@ -190,8 +197,8 @@ IMPL(tri) {
                         c->info->name, SFT_SHAPE(x));
     sft_tri_params p = {ARG_I(1), c->op == SFT_OP_triu};
     sft_tensor *from = dense(x, x->shape, x->ndim);
-    sft_tensor *out = from ? sft_temp(sft_empty(x->shape, x->ndim, (sft_dtype)x->dtype, x->device))
-                           : NULL;
+    sft_tensor *out =
+        from ? sft_temp(sft_empty(x->shape, x->ndim, (sft_dtype)x->dtype, x->device)) : NULL;
     if (!out) return sft_last_status();
     SFT_TRY(sft_run(c->op, (sft_tensor *[]){out, from}, 2, &p));
     return sft_ret(c, out);

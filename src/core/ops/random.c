@@ -3,7 +3,8 @@
 #include "random.h"
 #include "creation.h"
 
-/* ---- filling ------------------------------------------------------------------------------------- */
+/* ---- filling
+ * ------------------------------------------------------------------------------------- */
 
 static sft_generator *generator_of(const sft_value *v) {
     return v->kind == SFT_V_GENERATOR ? v->u.generator : NULL;
@@ -34,9 +35,11 @@ static sft_status need_float(const char *op, sft_dtype dtype) {
 IMPL(rand) {
     sft_dtype dtype = sft_dtype_or(&c->a[2], sft_default_dtype());
     SFT_TRY(need_float(c->info->name, dtype));
-    sft_tensor *t = sft_temp(sft_empty(c->a[0].u.ints, c->a[0].n, dtype, sft_device_or(&c->a[3], SFT_CPU0)));
+    sft_tensor *t =
+        sft_temp(sft_empty(c->a[0].u.ints, c->a[0].n, dtype, sft_device_or(&c->a[3], SFT_CPU0)));
     if (!t) return sft_last_status();
-    sft_random_params p = {.kind = c->op == SFT_OP_rand ? SFT_RANDOM_UNIFORM : SFT_RANDOM_NORMAL, .b = 1};
+    sft_random_params p = {.kind = c->op == SFT_OP_rand ? SFT_RANDOM_UNIFORM : SFT_RANDOM_NORMAL,
+                           .b = 1};
     SFT_TRY(fill_random(t, &p, &c->a[1]));
     return sft_created(c, t, &c->a[4]);
 }
@@ -52,8 +55,8 @@ IMPL(rand_like) {
     sft_tensor *t = like(&c->a[0], &c->a[2], &c->a[3]);
     if (!t) return sft_last_status();
     SFT_TRY(need_float(c->info->name, (sft_dtype)t->dtype));
-    sft_random_params p = {.kind = c->op == SFT_OP_rand_like ? SFT_RANDOM_UNIFORM : SFT_RANDOM_NORMAL,
-                           .b = 1};
+    sft_random_params p = {
+        .kind = c->op == SFT_OP_rand_like ? SFT_RANDOM_UNIFORM : SFT_RANDOM_NORMAL, .b = 1};
     SFT_TRY(fill_random(t, &p, &c->a[1]));
     return sft_created(c, t, &c->a[4]);
 }
@@ -61,9 +64,11 @@ IMPL(rand_like) {
 /* The greatest integer that every integer below or at it has in this dtype. */
 static int64_t dtype_top(int dtype) {
     static const int64_t top[SFT_DTYPE_COUNT] = {
-        [SFT_bool] = 1, [SFT_uint8] = 255, [SFT_int8] = 127, [SFT_int16] = 32767,
-        [SFT_int32] = INT32_MAX, [SFT_int64] = INT64_MAX, [SFT_float16] = 1 << 11,
-        [SFT_bfloat16] = 1 << 8, [SFT_float32] = 1 << 24, [SFT_float64] = INT64_C(1) << 53};
+        [SFT_bool] = 1,          [SFT_uint8] = 255,
+        [SFT_int8] = 127,        [SFT_int16] = 32767,
+        [SFT_int32] = INT32_MAX, [SFT_int64] = INT64_MAX,
+        [SFT_float16] = 1 << 11, [SFT_bfloat16] = 1 << 8,
+        [SFT_float32] = 1 << 24, [SFT_float64] = INT64_C(1) << 53};
     return top[dtype];
 }
 
@@ -72,13 +77,14 @@ static sft_status integers(const char *op, sft_tensor *t, int64_t low, int64_t h
     if (low >= high)
         return sft_fail(SFT_ERR_ARGUMENT, "%s: 'low' must be below 'high', got %lld and %lld", op,
                         (long long)low, (long long)high);
-    int64_t top = dtype_top(t->dtype), bottom = t->dtype <= SFT_uint8 ? 0 : -top - !sft_is_float(t->dtype);
+    int64_t top = dtype_top(t->dtype),
+            bottom = t->dtype <= SFT_uint8 ? 0 : -top - !sft_is_float(t->dtype);
     if (low < bottom || high - 1 > top)
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: %lld to %lld is more than %s holds (%lld to %lld)", op,
-                        (long long)low, (long long)(high - 1), sft_dtype_name((sft_dtype)t->dtype),
-                        (long long)bottom, (long long)top);
-    sft_random_params p = {.kind = SFT_RANDOM_INTEGER, .low = low,
-                           .range = (uint64_t)high - (uint64_t)low};
+        return sft_fail(SFT_ERR_ARGUMENT, "%s: %lld to %lld is more than %s holds (%lld to %lld)",
+                        op, (long long)low, (long long)(high - 1),
+                        sft_dtype_name((sft_dtype)t->dtype), (long long)bottom, (long long)top);
+    sft_random_params p = {
+        .kind = SFT_RANDOM_INTEGER, .low = low, .range = (uint64_t)high - (uint64_t)low};
     return fill_random(t, &p, generator);
 }
 
@@ -105,7 +111,9 @@ IMPL(randint_like_low) { return randint_like(c, ARG_I(1), ARG_I(2), &c->a[3]); }
 /* A permutation of the n indices. */
 IMPL(randperm) {
     int64_t n = ARG_I(0);
-    if (n < 0) return sft_fail(SFT_ERR_ARGUMENT, "randperm: n must not be negative, got %lld", (long long)n);
+    if (n < 0)
+        return sft_fail(SFT_ERR_ARGUMENT, "randperm: n must not be negative, got %lld",
+                        (long long)n);
     sft_tensor *t = sft_temp(sft_empty(&n, 1, SFT_int64, sft_device_or(&c->a[3], SFT_CPU0)));
     if (!t) return sft_last_status();
     sft_draw_params p = {0};
@@ -119,10 +127,12 @@ IMPL(multinomial) {
     sft_tensor *x = c->a[0].u.t;
     int64_t m = ARG_I(1), shape[2], n = x->ndim ? x->shape[x->ndim - 1] : 0;
     if (x->ndim < 1 || x->ndim > 2 || !sft_is_float(x->dtype))
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "multinomial: 'self' must be a floating tensor of 1 or 2 dims, got %s of shape %s",
-                        sft_dtype_name((sft_dtype)x->dtype), SFT_SHAPE(x));
-    if (m < 1) return sft_fail(SFT_ERR_ARGUMENT, "multinomial: can't draw %lld samples", (long long)m);
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "multinomial: 'self' must be a floating tensor of 1 or 2 dims, got %s of shape %s",
+            sft_dtype_name((sft_dtype)x->dtype), SFT_SHAPE(x));
+    if (m < 1)
+        return sft_fail(SFT_ERR_ARGUMENT, "multinomial: can't draw %lld samples", (long long)m);
     if (!ARG_B(2) && m > n)
         return sft_fail(SFT_ERR_ARGUMENT,
                         "multinomial: can't draw %lld of %lld without replacement; pass "
@@ -133,13 +143,15 @@ IMPL(multinomial) {
     sft_tensor *out = sft_temp(sft_empty(shape, x->ndim, SFT_int64, x->device));
     if (!out || !(x = DO(contiguous, x))) return sft_last_status();
     sft_draw_params p = {.replacement = ARG_B(2)};
-    uint64_t rows = x->ndim == 2 ? (uint64_t)shape[0] : 1, each = p.replacement || m == 1 ? (uint64_t)m : (uint64_t)n;
+    uint64_t rows = x->ndim == 2 ? (uint64_t)shape[0] : 1,
+             each = p.replacement || m == 1 ? (uint64_t)m : (uint64_t)n;
     sft_generator_reserve(generator_of(&c->a[3]), rows * ((each + 1) / 2), &p.key, &p.offset);
     SFT_TRY(sft_run(SFT_OP_multinomial, (sft_tensor *[]){out, x}, 2, &p));
     return sft_ret(c, out);
 }
 
-/* ---- bernoulli, normal --------------------------------------------------------------------------------- */
+/* ---- bernoulli, normal
+ * --------------------------------------------------------------------------------- */
 
 static sft_status check_p(const char *op, double p) {
     if (p >= 0 && p <= 1) return SFT_OK;
@@ -155,7 +167,8 @@ static sft_status draw_probs(sft_tensor *out, sft_tensor *probs, const sft_value
     if (v.u.b)
         return sft_fail(SFT_ERR_ARGUMENT, "bernoulli: the probabilities must lie between 0 and 1");
     bool wide = probs->dtype == SFT_float64;
-    sft_tensor *u = sft_temp(sft_empty(out->shape, out->ndim, wide ? SFT_float64 : SFT_float32, out->device));
+    sft_tensor *u =
+        sft_temp(sft_empty(out->shape, out->ndim, wide ? SFT_float64 : SFT_float32, out->device));
     if (!u) return sft_last_status();
     sft_random_params p = {.kind = SFT_RANDOM_UNIFORM, .b = 1};
     SFT_TRY(fill_random(u, &p, generator));
@@ -199,7 +212,8 @@ IMPL(normal_size) {
     sft_dtype dtype = sft_dtype_or(&c->a[4], sft_default_dtype());
     SFT_TRY(need_float("normal", dtype));
     SFT_TRY(check_std("normal", ARG_F(1)));
-    sft_tensor *t = sft_temp(sft_empty(c->a[2].u.ints, c->a[2].n, dtype, sft_device_or(&c->a[5], SFT_CPU0)));
+    sft_tensor *t =
+        sft_temp(sft_empty(c->a[2].u.ints, c->a[2].n, dtype, sft_device_or(&c->a[5], SFT_CPU0)));
     if (!t) return sft_last_status();
     sft_random_params p = {.kind = SFT_RANDOM_NORMAL, .a = ARG_F(0), .b = ARG_F(1)};
     SFT_TRY(fill_random(t, &p, &c->a[3]));
@@ -210,8 +224,9 @@ IMPL(normal_size) {
 IMPL(normal) {
     int64_t shape[SFT_MAX_DIMS];
     if (c->a[0].kind != SFT_V_TENSOR && c->a[1].kind != SFT_V_TENSOR)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "normal: of two numbers no size is known; use sft.normal(mean, std, {sizes})");
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "normal: of two numbers no size is known; use sft.normal(mean, std, {sizes})");
     if (c->a[1].kind != SFT_V_TENSOR) SFT_TRY(check_std("normal", ARG_F(1)));
     int n = sft_broadcast_shape(c->a, 2, shape);
     if (n < 0) {
@@ -226,7 +241,8 @@ IMPL(normal) {
     return sft_ret(c, DO_(add, DO_(mul, t, c->a[1]), c->a[0]));
 }
 
-/* ---- in place -------------------------------------------------------------------------------------------- */
+/* ---- in place
+ * -------------------------------------------------------------------------------------------- */
 
 /* normal_, uniform_, log_normal_, cauchy_, exponential_, geometric_ */
 IMPL(fill_random) {
@@ -239,21 +255,25 @@ IMPL(fill_random) {
     case SFT_OP_uniform_:
         p.kind = SFT_RANDOM_UNIFORM;
         if (!(p.a <= p.b))
-            return sft_fail(SFT_ERR_ARGUMENT, "uniform_: 'from' must not be above 'to', got %g and %g",
-                            p.a, p.b);
+            return sft_fail(SFT_ERR_ARGUMENT,
+                            "uniform_: 'from' must not be above 'to', got %g and %g", p.a, p.b);
         break;
     case SFT_OP_exponential_:
         p.kind = SFT_RANDOM_EXPONENTIAL;
         if (!(p.a > 0))
-            return sft_fail(SFT_ERR_ARGUMENT, "exponential_: 'lambd' must be positive, got %g", p.a);
+            return sft_fail(SFT_ERR_ARGUMENT, "exponential_: 'lambd' must be positive, got %g",
+                            p.a);
         break;
     case SFT_OP_geometric_:
         p.kind = SFT_RANDOM_GEOMETRIC;
         if (!(p.a > 0 && p.a < 1))
-            return sft_fail(SFT_ERR_ARGUMENT, "geometric_: 'p' must lie between 0 and 1, got %g", p.a);
+            return sft_fail(SFT_ERR_ARGUMENT, "geometric_: 'p' must lie between 0 and 1, got %g",
+                            p.a);
         p.b = __builtin_log1p(-p.a);
         break;
-    case SFT_OP_cauchy_: p.kind = SFT_RANDOM_CAUCHY; break;
+    case SFT_OP_cauchy_:
+        p.kind = SFT_RANDOM_CAUCHY;
+        break;
     default:
         p.kind = c->op == SFT_OP_log_normal_ ? SFT_RANDOM_LOG_NORMAL : SFT_RANDOM_NORMAL;
         SFT_TRY(check_std(op, p.b));

@@ -2,7 +2,8 @@
  * repeat_interleave, pad. */
 #include "indexing.h"
 
-/* ---- flip, roll ------------------------------------------------------------------------------------- */
+/* ---- flip, roll
+ * ------------------------------------------------------------------------------------- */
 
 /* dims as a mask; false: an error is set. */
 static bool dim_mask(const char *op, const sft_value *dims, int ndim, uint32_t *mask) {
@@ -11,7 +12,8 @@ static bool dim_mask(const char *op, const sft_value *dims, int ndim, uint32_t *
         int d = sft_index_dim(op, dims->u.ints[i], ndim);
         if (d < 0) return false;
         if (*mask >> d & 1) {
-            sft_fail(SFT_ERR_ARGUMENT, "%s: dim %d is named twice", op, d + sft_thread()->index_base);
+            sft_fail(SFT_ERR_ARGUMENT, "%s: dim %d is named twice", op,
+                     d + sft_thread()->index_base);
             return false;
         }
         *mask |= 1u << d;
@@ -40,7 +42,8 @@ IMPL(flip) {
             sx = -sx;
         }
         int n = it.ndim;
-        if (n && it.op[0].stride[n - 1] == so * x->shape[d] && it.op[1].stride[n - 1] == sx * x->shape[d]) {
+        if (n && it.op[0].stride[n - 1] == so * x->shape[d] &&
+            it.op[1].stride[n - 1] == sx * x->shape[d]) {
             it.size[n - 1] *= x->shape[d];
             n--;
         } else {
@@ -54,7 +57,8 @@ IMPL(flip) {
         it.ndim = 1;
         it.size[0] = 1;
     }
-    sft_kcall k = {.op = SFT_OP_copy, .nt = 2, .t = (sft_tensor *[]){out, x}, .iter = &it, .ctype = x->dtype};
+    sft_kcall k = {
+        .op = SFT_OP_copy, .nt = 2, .t = (sft_tensor *[]){out, x}, .iter = &it, .ctype = x->dtype};
     SFT_TRY(sft_run_kernel(&k, x->device));
     return sft_ret(c, out);
 }
@@ -74,7 +78,8 @@ static sft_tensor *roll_dim(sft_tensor *x, int64_t shift, int dim) {
     shift %= size;
     if (shift < 0) shift += size;
     if (!shift) return x;
-    sft_tensor *t[2] = {DO(slice, x, dim, size - shift, size, 1), DO(slice, x, dim, 0, size - shift, 1)};
+    sft_tensor *t[2] = {DO(slice, x, dim, size - shift, size, 1),
+                        DO(slice, x, dim, 0, size - shift, 1)};
     return t[0] && t[1] ? DO(cat, sft_v_tensors(t, 2), dim) : NULL;
 }
 
@@ -84,8 +89,8 @@ IMPL(roll) {
     if (dims->kind == SFT_V_NONE || dims->n == 0) {
         const int64_t all = x->numel;
         if (shifts->n != 1)
-            return sft_fail(SFT_ERR_ARGUMENT, "roll: without 'dims' there must be one shift, got %d",
-                            shifts->n);
+            return sft_fail(SFT_ERR_ARGUMENT,
+                            "roll: without 'dims' there must be one shift, got %d", shifts->n);
         y = roll_dim(DO(reshape, x, sft_v_ints(&all, 1)), shifts->u.ints[0], 0);
         return sft_ret(c, DO(clone, DO(reshape, y, sft_v_ints(x->shape, x->ndim))));
     }
@@ -119,7 +124,8 @@ IMPL(rot90) {
     return sft_ret(c, DO(clone, x));
 }
 
-/* ---- repeats ------------------------------------------------------------------------------------------ */
+/* ---- repeats
+ * ------------------------------------------------------------------------------------------ */
 
 /* x with `times` copies along each of n >= x->ndim dims. */
 static sft_tensor *repeat(const char *op, sft_tensor *x, const int64_t *times, int n) {
@@ -156,9 +162,10 @@ static sft_tensor *repeat(const char *op, sft_tensor *x, const int64_t *times, i
 IMPL(rep) {
     sft_tensor *x = c->a[0].u.t;
     if (c->a[1].n < x->ndim)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "rep: %d repeats for a tensor of shape %s; give one for each dim (or x:tile)",
-                        c->a[1].n, SFT_SHAPE(x));
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "rep: %d repeats for a tensor of shape %s; give one for each dim (or x:tile)",
+            c->a[1].n, SFT_SHAPE(x));
     return sft_ret(c, repeat("rep", x, c->a[1].u.ints, c->a[1].n));
 }
 
@@ -179,17 +186,20 @@ IMPL(repeat_interleave) {
     int dim = ARG_NONE(2) ? 0 : sft_index_dim("repeat_interleave", ARG_I(2), x->ndim);
     if (dim < 0) return sft_last_status();
     if (times < 0)
-        return sft_fail(SFT_ERR_ARGUMENT, "repeat_interleave: 'repeats' must not be negative, got %lld",
+        return sft_fail(SFT_ERR_ARGUMENT,
+                        "repeat_interleave: 'repeats' must not be negative, got %lld",
                         (long long)times);
     if (!x->ndim) return sft_ret(c, DO(rep, DO(unsqueeze, x, 0), times));
-    if (x->ndim == SFT_MAX_DIMS) return sft_fail(SFT_ERR_ARGUMENT, "repeat_interleave: too many dims");
+    if (x->ndim == SFT_MAX_DIMS)
+        return sft_fail(SFT_ERR_ARGUMENT, "repeat_interleave: too many dims");
     for (int d = 0; d <= x->ndim; d++) full[d] = d == dim + 1 ? times : x->shape[d - (d > dim)];
     int64_t shape[SFT_MAX_DIMS];
     memcpy(shape, x->shape, sizeof(int64_t) * x->ndim);
     if (__builtin_mul_overflow(shape[dim], times, &shape[dim]))
         return sft_fail(SFT_ERR_ARGUMENT, "repeat_interleave: the result is too large");
-    return sft_ret(c, DO(reshape, DO(expand, DO(unsqueeze, x, dim + 1), sft_v_ints(full, x->ndim + 1)),
-                         sft_v_ints(shape, x->ndim)));
+    return sft_ret(c,
+                   DO(reshape, DO(expand, DO(unsqueeze, x, dim + 1), sft_v_ints(full, x->ndim + 1)),
+                      sft_v_ints(shape, x->ndim)));
 }
 
 /* repeats is a tensor: one number for each element of the dim, or one for all */
@@ -202,10 +212,11 @@ IMPL(repeat_interleave_tensor) {
     if (dim < 0) return sft_last_status();
     int64_t size = x->ndim ? x->shape[dim] : 1;
     if (times->ndim > 1 || (times->numel != 1 && times->numel != size))
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "repeat_interleave: 'repeats' must be one number, or one for each of the %lld "
-                        "elements, got shape %s",
-                        (long long)size, SFT_SHAPE(times));
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "repeat_interleave: 'repeats' must be one number, or one for each of the %lld "
+            "elements, got shape %s",
+            (long long)size, SFT_SHAPE(times));
     int64_t *n = sft_alloc(8 * (size_t)(size ? size : 1)), total = 0;
     if (!n) return sft_fail(SFT_ERR_MEMORY, "out of memory");
     int64_t one = 0;
@@ -218,10 +229,11 @@ IMPL(repeat_interleave_tensor) {
                           (long long)n[i]);
     }
     if (st == SFT_OK && !ARG_NONE(3) && ARG_I(3) != total)
-        st = sft_fail(SFT_ERR_ARGUMENT, "repeat_interleave: 'output_size' is %lld, the repeats add up to %lld",
+        st = sft_fail(SFT_ERR_ARGUMENT,
+                      "repeat_interleave: 'output_size' is %lld, the repeats add up to %lld",
                       (long long)ARG_I(3), (long long)total);
-    sft_tensor *index = st == SFT_OK ? sft_temp(sft_empty(&total, 1, SFT_int64, (sft_device){SFT_CPU, 0}))
-                                     : NULL;
+    sft_tensor *index =
+        st == SFT_OK ? sft_temp(sft_empty(&total, 1, SFT_int64, (sft_device){SFT_CPU, 0})) : NULL;
     if (index) {
         int64_t *p = (int64_t *)index->data, base = sft_thread()->index_base;
         for (int64_t i = 0; i < size; i++)
@@ -233,16 +245,19 @@ IMPL(repeat_interleave_tensor) {
     return sft_ret(c, DO(index_select, x, dim, index));
 }
 
-/* ---- pad ------------------------------------------------------------------------------------------------ */
+/* ---- pad
+ * ------------------------------------------------------------------------------------------------
+ */
 
 /* Pads (left and right of the last dim, then of the one before it, ...) as sizes and offsets. */
-static sft_status read_pads(const char *op, const sft_tensor *x, const sft_value *pads, int64_t *left,
-                            int64_t *right) {
+static sft_status read_pads(const char *op, const sft_tensor *x, const sft_value *pads,
+                            int64_t *left, int64_t *right) {
     if (pads->n % 2 || pads->n / 2 > x->ndim)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s: 'pad' must have two numbers for each of at most %d dims (the last first), "
-                        "got %d",
-                        op, x->ndim, pads->n);
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "%s: 'pad' must have two numbers for each of at most %d dims (the last first), "
+            "got %d",
+            op, x->ndim, pads->n);
     for (int d = 0; d < x->ndim; d++) {
         int i = 2 * (x->ndim - 1 - d);
         left[d] = i < pads->n ? pads->u.ints[i] : 0;
@@ -251,9 +266,9 @@ static sft_status read_pads(const char *op, const sft_tensor *x, const sft_value
         if (__builtin_add_overflow(x->shape[d], left[d], &size) ||
             __builtin_add_overflow(size, right[d], &size) || size < 0 || left[d] < -x->shape[d] ||
             right[d] < -x->shape[d])
-            return sft_fail(SFT_ERR_ARGUMENT, "%s: pads %lld and %lld don't fit dim %d of shape %s", op,
-                            (long long)left[d], (long long)right[d], d + sft_thread()->index_base,
-                            SFT_SHAPE(x));
+            return sft_fail(SFT_ERR_ARGUMENT, "%s: pads %lld and %lld don't fit dim %d of shape %s",
+                            op, (long long)left[d], (long long)right[d],
+                            d + sft_thread()->index_base, SFT_SHAPE(x));
     }
     return SFT_OK;
 }
@@ -262,7 +277,8 @@ static sft_status fill_border(sft_tensor *t, int dim, int64_t start, int64_t len
     int64_t shape[SFT_MAX_DIMS];
     memcpy(shape, t->shape, sizeof(int64_t) * t->ndim);
     shape[dim] = length;
-    sft_tensor *view = sft_temp(sft_view_of(t, shape, t->strides, t->ndim, start * t->strides[dim]));
+    sft_tensor *view =
+        sft_temp(sft_view_of(t, shape, t->strides, t->ndim, start * t->strides[dim]));
     return view ? sft_fill_raw(view, v) : sft_last_status();
 }
 
@@ -334,21 +350,24 @@ IMPL(pad) {
     if (strcmp(name, "constant") == 0)
         return sft_ret(c, DO(constant_pad, x, c->a[1], ARG_NONE(3) ? sft_v_int(0) : c->a[3]));
     if (mode < 0)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "pad: 'mode' must be 'constant', 'reflect', 'replicate' or 'circular', got '%s'",
-                        name);
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "pad: 'mode' must be 'constant', 'reflect', 'replicate' or 'circular', got '%s'", name);
     if (!ARG_NONE(3))
         return sft_fail(SFT_ERR_ARGUMENT, "pad: 'value' goes with mode 'constant' only");
     int64_t left[SFT_MAX_DIMS], right[SFT_MAX_DIMS];
     SFT_TRY(read_pads("pad", x, &c->a[1], left, right));
     int dims = c->a[1].n / 2;
     if (x->ndim - dims < 1 || x->ndim - dims > 2 || dims > 3)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "pad: mode '%s' pads the last 1 to 3 dims of a tensor with one or two more, got "
-                        "%d dims of shape %s",
-                        name, dims, SFT_SHAPE(x));
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "pad: mode '%s' pads the last 1 to 3 dims of a tensor with one or two more, got "
+            "%d dims of shape %s",
+            name, dims, SFT_SHAPE(x));
     for (int d = x->ndim - dims; d < x->ndim; d++) {
-        int64_t size = x->shape[d], most = mode == PAD_REFLECT ? size - 1 : mode == PAD_CIRCULAR ? size : INT64_MAX;
+        int64_t size = x->shape[d], most = mode == PAD_REFLECT    ? size - 1
+                                           : mode == PAD_CIRCULAR ? size
+                                                                  : INT64_MAX;
         if (left[d] > most || right[d] > most || (size == 0 && (left[d] > 0 || right[d] > 0)))
             return sft_fail(SFT_ERR_ARGUMENT,
                             "pad: mode '%s' can't pad dim %d of size %lld by %lld and %lld", name,

@@ -2,7 +2,8 @@
  * scatter and its reductions. */
 #include "indexing.h"
 
-/* ---- index_put and the ops along one dim --------------------------------------------------------- */
+/* ---- index_put and the ops along one dim
+ * --------------------------------------------------------- */
 
 /* Do these dims of t step evenly, so that they count as one? */
 static bool mergeable(const sft_tensor *t, int from, int n) {
@@ -63,7 +64,8 @@ static sft_tensor *widened(sft_tensor *t) {
 }
 
 /* Writes values where the plan, made by `make` for a given self, says. */
-typedef sft_status (*plan_fn)(sft_index_plan *p, const char *op, sft_tensor *self, const void *args);
+typedef sft_status (*plan_fn)(sft_index_plan *p, const char *op, sft_tensor *self,
+                              const void *args);
 
 static sft_status put(sft_opctx *c, const char *op, plan_fn make, const void *args,
                       sft_tensor *values, int combine) {
@@ -96,7 +98,8 @@ typedef struct along {
     bool wrap;
 } along;
 
-static sft_status plan_along(sft_index_plan *p, const char *op, sft_tensor *self, const void *args) {
+static sft_status plan_along(sft_index_plan *p, const char *op, sft_tensor *self,
+                             const void *args) {
     const along *a = args;
     int dim = sft_index_dim(op, a->dim, self->ndim);
     if (dim < 0) return sft_last_status();
@@ -110,7 +113,8 @@ static bool is_masked_fill(const sft_tensor *self, const sft_value *list, const 
         if (list->u.tensors[i]) return false;
     const sft_tensor *t = list->u.tensors[0];
     return t->dtype == SFT_bool && t->ndim == self->ndim && t->ndim > 0 &&
-           !memcmp(t->shape, self->shape, 8 * (size_t)t->ndim) && sft_can_cast(v->dtype, self->dtype);
+           !memcmp(t->shape, self->shape, 8 * (size_t)t->ndim) &&
+           sft_can_cast(v->dtype, self->dtype);
 }
 
 IMPL(index_put) {
@@ -134,9 +138,9 @@ IMPL(index_put) {
 GRAD(index_put) {
     bool accumulate = b->a[3].u.b;
     if (NEED(0)) {
-        sft_tensor *zero = accumulate || !G ? NULL
-                                            : sft_temp(sft_scalar(sft_v_int(0), (sft_dtype)G->dtype,
-                                                                  G->device));
+        sft_tensor *zero = accumulate || !G
+                               ? NULL
+                               : sft_temp(sft_scalar(sft_v_int(0), (sft_dtype)G->dtype, G->device));
         SET(0, accumulate ? G : DO(index_put, G, VAL(1), zero));
     }
     if (NEED(2)) SET(2, DO(index, G, VAL(1)));
@@ -174,7 +178,8 @@ IMPL(index_add) {
             return sft_fail(SFT_ERR_ARGUMENT,
                             "index_add: 'alpha' must be an integer for integer tensors, got %g",
                             alpha.u.f);
-        source = DO(to, DO(mul, source, alpha), sft_v_none(), sft_v_dtype((sft_dtype)source->dtype));
+        source =
+            DO(to, DO(mul, source, alpha), sft_v_none(), sft_v_dtype((sft_dtype)source->dtype));
         if (!source) return sft_last_status();
     }
     along a = {ARG_I(1), c->a[2].u.t, false};
@@ -206,13 +211,15 @@ GRAD(index_copy) {
 
 /* A number or 0-dim tensor as a 0-dim tensor of self's dtype. Temp or borrowed. */
 static sft_tensor *as_value(const char *op, const sft_tensor *self, const sft_value *v) {
-    if (v->kind != SFT_V_TENSOR) return sft_temp(sft_scalar(*v, (sft_dtype)self->dtype, self->device));
+    if (v->kind != SFT_V_TENSOR)
+        return sft_temp(sft_scalar(*v, (sft_dtype)self->dtype, self->device));
     if (v->u.t->ndim == 0) {
         if (v->u.t->dtype == self->dtype) return v->u.t;
         return DO(to, v->u.t, sft_v_none(), sft_v_dtype((sft_dtype)self->dtype));
     }
-    sft_fail(SFT_ERR_ARGUMENT, "%s: 'value' must be a number or a tensor without dims, got shape %s",
-             op, SFT_SHAPE(v->u.t));
+    sft_fail(SFT_ERR_ARGUMENT,
+             "%s: 'value' must be a number or a tensor without dims, got shape %s", op,
+             SFT_SHAPE(v->u.t));
     return NULL;
 }
 
@@ -227,7 +234,8 @@ GRAD(index_fill) {
     if (NEED(3)) SET(3, DO(sum, DO(index_select, G, VAL(1), VAL(2))));
 }
 
-/* ---- scatter -------------------------------------------------------------------------------------- */
+/* ---- scatter
+ * -------------------------------------------------------------------------------------- */
 
 static sft_status scatter(sft_opctx *c, const char *op, sft_tensor *start, sft_tensor *src,
                           int combine) {
@@ -237,7 +245,8 @@ static sft_status scatter(sft_opctx *c, const char *op, sft_tensor *start, sft_t
     bool one = c->a[3].kind != SFT_V_TENSOR;
     if (!one && src->dtype != self->dtype)
         return sft_fail(SFT_ERR_ARGUMENT, "%s: 'src' must be of self's type %s, got %s", op,
-                        sft_dtype_name((sft_dtype)self->dtype), sft_dtype_name((sft_dtype)src->dtype));
+                        sft_dtype_name((sft_dtype)self->dtype),
+                        sft_dtype_name((sft_dtype)src->dtype));
     SFT_TRY(sft_check_gather(op, self, index, one ? NULL : src, dim));
     sft_tensor *out = start ? sft_retain(start) : sft_start_from(c, self);
     if (!out) return sft_last_status();
@@ -265,8 +274,8 @@ IMPL(scatter) {
         const char *r = c->a[4].u.s;
         combine = strcmp(r, "add") == 0 ? SFT_COMBINE_ADD : SFT_COMBINE_MUL;
         if (combine == SFT_COMBINE_MUL && strcmp(r, "multiply") != 0)
-            return sft_fail(SFT_ERR_ARGUMENT, "scatter: 'reduce' must be 'add' or 'multiply', got '%s'",
-                            r);
+            return sft_fail(SFT_ERR_ARGUMENT,
+                            "scatter: 'reduce' must be 'add' or 'multiply', got '%s'", r);
     }
     sft_tensor *src = c->a[3].u.t;
     if (c->a[3].kind != SFT_V_TENSOR) src = as_value("scatter", c->a[0].u.t, &c->a[3]);
@@ -301,7 +310,8 @@ GRAD(scatter_add) {
     if (NEED(3)) SET(3, src_grad(b, DO(gather, G, VAL(1), VAL(2))));
 }
 
-/* ---- scatter_reduce -------------------------------------------------------------------------------- */
+/* ---- scatter_reduce
+ * -------------------------------------------------------------------------------- */
 
 static const char *const reductions[] = {"sum", "prod", "amax", "amin", "mean"};
 enum { R_SUM, R_PROD, R_AMAX, R_AMIN, R_MEAN, R_COUNT };
@@ -310,7 +320,8 @@ static int reduction(const char *name) {
     for (int i = 0; i < R_COUNT; i++)
         if (strcmp(name, reductions[i]) == 0) return i;
     sft_fail(SFT_ERR_ARGUMENT,
-             "scatter_reduce: 'reduce' must be 'sum', 'prod', 'mean', 'amax' or 'amin', got '%s'", name);
+             "scatter_reduce: 'reduce' must be 'sum', 'prod', 'mean', 'amax' or 'amin', got '%s'",
+             name);
     return -1;
 }
 
@@ -329,8 +340,9 @@ static sft_value identity(int r, int dtype) {
 static sft_tensor *counts(sft_tensor *self_like, const sft_value *dim, sft_tensor *index,
                           bool include_self) {
     sft_tensor *start = include_self ? DO(ones_like, self_like) : DO(zeros_like, self_like);
-    sft_tensor *ones = DO(ones, sft_v_ints(index->shape, index->ndim),
-                          sft_v_dtype((sft_dtype)self_like->dtype), sft_v_device(self_like->device));
+    sft_tensor *ones =
+        DO(ones, sft_v_ints(index->shape, index->ndim), sft_v_dtype((sft_dtype)self_like->dtype),
+           sft_v_device(self_like->device));
     sft_tensor *n = DO(scatter_add, start, *dim, index, ones);
     return include_self ? n : DO(masked_fill, n, DO(eq, n, 0), 1);
 }
@@ -377,8 +389,9 @@ GRAD(scatter_reduce) {
         sft_tensor *rest = DO(masked_fill, src, zero, 1);
         sft_tensor *base = include ? self : DO(scatter_value, self, dim, index, 1);
         sft_tensor *others = DO(scatter_reduce, base, dim, index, rest, "prod", true);
-        sft_tensor *nzero = DO(gather, DO(scatter_add, DO(zeros_like, out), dim, index,
-                                          DO(to, zero, sft_v_none(), sft_v_dtype((sft_dtype)out->dtype))),
+        sft_tensor *nzero = DO(gather,
+                               DO(scatter_add, DO(zeros_like, out), dim, index,
+                                  DO(to, zero, sft_v_none(), sft_v_dtype((sft_dtype)out->dtype))),
                                dim, index);
         sft_tensor *of_zero = DO(mul, DO(gather, others, dim, index), DO(eq, nzero, 1));
         sft_tensor *of_rest = DO(div, DO(gather, out, dim, index), rest);

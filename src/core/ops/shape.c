@@ -2,10 +2,12 @@
  * unfold and their relatives; what their gradients are made of. */
 #include "indexing.h"
 
-/* ---- slices ---------------------------------------------------------------------------------------- */
+/* ---- slices
+ * ---------------------------------------------------------------------------------------- */
 
 static sft_status no_dims(const char *op) {
-    return sft_fail(SFT_ERR_INDEX, "%s: a tensor without dims has nothing to index; use x:item()", op);
+    return sft_fail(SFT_ERR_INDEX, "%s: a tensor without dims has nothing to index; use x:item()",
+                    op);
 }
 
 /* A view of `length` elements along dim, from `start`, `step` apart. */
@@ -27,7 +29,8 @@ IMPL(select) {
     int64_t i = ARG_I(2), size = x->shape[dim];
     int base = sft_thread()->index_base;
     if (i < -size || i >= size)
-        return sft_fail(SFT_ERR_INDEX, "select: index %lld is out of range for dim %d of size %lld%s",
+        return sft_fail(SFT_ERR_INDEX,
+                        "select: index %lld is out of range for dim %d of size %lld%s",
                         (long long)(i < 0 ? i : i + base), dim + base, (long long)size,
                         size == 0 ? " (it has no elements)" : "");
     if (i < 0) i += size;
@@ -58,9 +61,11 @@ IMPL(slice) {
     if (dim < 0) return sft_last_status();
     int64_t start = ARG_I(2), end = ARG_I(3), step = ARG_I(4), size = x->shape[dim];
     if (step < 1)
-        return sft_fail(SFT_ERR_ARGUMENT, "slice: the step must be positive, got %lld", (long long)step);
+        return sft_fail(SFT_ERR_ARGUMENT, "slice: the step must be positive, got %lld",
+                        (long long)step);
     if (start < 0 || end > size || start > size)
-        return sft_fail(SFT_ERR_INDEX, "slice: elements %lld to %lld don't fit into dim %d of size %lld",
+        return sft_fail(SFT_ERR_INDEX,
+                        "slice: elements %lld to %lld don't fit into dim %d of size %lld",
                         (long long)start + sft_thread()->index_base, (long long)end,
                         dim + sft_thread()->index_base, (long long)size);
     c->a[1] = sft_v_int(dim);
@@ -71,7 +76,8 @@ GRAD(slice) { SET(0, around(b, G, INT(1), INT(2), INT(4))); }
 IMPL(_slice_backward) {
     sft_tensor *g = c->a[0].u.t;
     int dim = (int)ARG_I(2);
-    sft_tensor *out = sft_temp(sft_empty(c->a[1].u.ints, c->a[1].n, (sft_dtype)g->dtype, g->device));
+    sft_tensor *out =
+        sft_temp(sft_empty(c->a[1].u.ints, c->a[1].n, (sft_dtype)g->dtype, g->device));
     if (!out) return sft_last_status();
     sft_tensor *view = sft_temp(slice(out, dim, ARG_I(3), g->shape[dim], ARG_I(4)));
     if (!view) return sft_last_status();
@@ -112,7 +118,8 @@ IMPL(narrow_tensor) {
     sft_tensor *t = c->a[2].u.t;
     SFT_TRY(sft_check_index_dtype("narrow", "start", t));
     if (t->ndim)
-        return sft_fail(SFT_ERR_ARGUMENT, "narrow: 'start' must be a number or a tensor without dims");
+        return sft_fail(SFT_ERR_ARGUMENT,
+                        "narrow: 'start' must be a number or a tensor without dims");
     SFT_TRY(sft_item(t, &start));
     int base = sft_thread()->index_base;
     if (base && start.u.i == 0)
@@ -121,7 +128,8 @@ IMPL(narrow_tensor) {
 }
 GRAD(narrow) { SET(0, around(b, G, INT(1), INT(2), 1)); }
 
-/* ---- dims of size 1 ---------------------------------------------------------------------------------- */
+/* ---- dims of size 1
+ * ---------------------------------------------------------------------------------- */
 
 IMPL(unsqueeze) {
     sft_tensor *x = c->a[0].u.t;
@@ -160,14 +168,15 @@ IMPL(squeeze) {
     return sft_give(c, sft_view_of(x, shape, strides, n, 0));
 }
 
-/* ---- regrouping ---------------------------------------------------------------------------------------- */
+/* ---- regrouping
+ * ---------------------------------------------------------------------------------------- */
 
 IMPL(flatten) {
     sft_tensor *x = c->a[0].u.t;
     int from = sft_index_dim("flatten", ARG_I(1), x->ndim), to;
-    if (from < 0 || (to = sft_index_dim("flatten", ARG_I(2), x->ndim)) < 0) return sft_last_status();
-    if (from > to)
-        return sft_fail(SFT_ERR_ARGUMENT, "flatten: 'start_dim' comes after 'end_dim'");
+    if (from < 0 || (to = sft_index_dim("flatten", ARG_I(2), x->ndim)) < 0)
+        return sft_last_status();
+    if (from > to) return sft_fail(SFT_ERR_ARGUMENT, "flatten: 'start_dim' comes after 'end_dim'");
     int64_t shape[SFT_MAX_DIMS], size = 1;
     int n = 0;
     for (int d = 0; d < from; d++) shape[n++] = x->shape[d];
@@ -200,7 +209,8 @@ IMPL(unflatten) {
     if (ok && hole >= 0 && (ok = size > 0 && x->shape[dim] % size == 0))
         shape[hole] = x->shape[dim] / size, size = x->shape[dim];
     if (!ok || size != x->shape[dim])
-        return sft_fail(SFT_ERR_ARGUMENT, "unflatten: sizes %s don't multiply to %lld, the size of dim %d",
+        return sft_fail(SFT_ERR_ARGUMENT,
+                        "unflatten: sizes %s don't multiply to %lld, the size of dim %d",
                         sft_shape_text(c->a[2].u.ints, c->a[2].n, (char[160]){0}, 160),
                         (long long)x->shape[dim], dim + sft_thread()->index_base);
     for (int d = dim + 1; d < x->ndim; d++) shape[n++] = x->shape[d];
@@ -223,7 +233,8 @@ IMPL(reshape_as) { return sft_ret(c, DO(reshape, c->a[0], shape_of(c->a[1].u.t))
 IMPL(expand_as) { return sft_ret(c, DO(expand, c->a[0], shape_of(c->a[1].u.t))); }
 IMPL(broadcast_to) { return sft_ret(c, DO(expand, c->a[0], c->a[1])); }
 
-/* ---- order of dims ---------------------------------------------------------------------------------------- */
+/* ---- order of dims
+ * ---------------------------------------------------------------------------------------- */
 
 IMPL(movedim) {
     sft_tensor *x = c->a[0].u.t;
@@ -236,7 +247,8 @@ IMPL(movedim) {
     for (int d = 0; d < x->ndim; d++) order[d] = -1;
     for (int i = 0; i < c->a[1].n; i++) {
         int from = sft_index_dim(op, c->a[1].u.ints[i], x->ndim), to;
-        if (from < 0 || (to = sft_index_dim(op, c->a[2].u.ints[i], x->ndim)) < 0) return sft_last_status();
+        if (from < 0 || (to = sft_index_dim(op, c->a[2].u.ints[i], x->ndim)) < 0)
+            return sft_last_status();
         if (!x->ndim) break;
         if (moved[from] || order[to] >= 0)
             return sft_fail(SFT_ERR_ARGUMENT, "%s: a dim is named twice", op);
@@ -274,11 +286,13 @@ IMPL(_mT) {
     return sft_ret(c, DO(transpose, c->a[0], -2, -1));
 }
 
-/* ---- diagonals ---------------------------------------------------------------------------------------------- */
+/* ---- diagonals
+ * ---------------------------------------------------------------------------------------------- */
 
 /* Two different dims of an ndim tensor, wrapped. */
 static bool two_dims(const char *op, sft_value *a, int ndim, int *d1, int *d2) {
-    if ((*d1 = sft_index_dim(op, a[0].u.i, ndim)) < 0 || (*d2 = sft_index_dim(op, a[1].u.i, ndim)) < 0)
+    if ((*d1 = sft_index_dim(op, a[0].u.i, ndim)) < 0 ||
+        (*d2 = sft_index_dim(op, a[1].u.i, ndim)) < 0)
         return false;
     if (*d1 == *d2 || ndim < 2) {
         sft_fail(SFT_ERR_ARGUMENT, "%s: the two dims must differ", op);
@@ -325,7 +339,8 @@ GRAD(diagonal) {
 /* Zeros with g on a diagonal. */
 IMPL(_diagonal_backward) {
     sft_tensor *g = c->a[0].u.t;
-    sft_tensor *out = sft_temp(sft_empty(c->a[1].u.ints, c->a[1].n, (sft_dtype)g->dtype, g->device));
+    sft_tensor *out =
+        sft_temp(sft_empty(c->a[1].u.ints, c->a[1].n, (sft_dtype)g->dtype, g->device));
     if (!out) return sft_last_status();
     SFT_TRY(sft_fill_raw(out, sft_v_int(0)));
     sft_tensor *view = sft_temp(diagonal_of(out, ARG_I(2), (int)ARG_I(3), (int)ARG_I(4)));
@@ -344,7 +359,8 @@ IMPL(diag_embed) {
     if (!two_dims("diag_embed", &c->a[2], n, &d1, &d2)) return sft_last_status();
     int64_t shape[SFT_MAX_DIMS], offset = ARG_I(1), len = x->shape[x->ndim - 1], side;
     if (offset < -INT64_MAX || __builtin_add_overflow(len, offset < 0 ? -offset : offset, &side))
-        return sft_fail(SFT_ERR_ARGUMENT, "diag_embed: 'offset' %lld is too large", (long long)offset);
+        return sft_fail(SFT_ERR_ARGUMENT, "diag_embed: 'offset' %lld is too large",
+                        (long long)offset);
     for (int d = 0, e = 0; d < n; d++) shape[d] = d == d1 || d == d2 ? side : x->shape[e++];
     return sft_ret(c, DO(_diagonal_backward, x, sft_v_ints(shape, n), offset, d1, d2));
 }
@@ -354,10 +370,13 @@ IMPL(diag) {
     sft_tensor *x = c->a[0].u.t;
     if (x->ndim == 1) return sft_ret(c, DO(diag_embed, x, c->a[1], -2, -1));
     if (x->ndim == 2) return sft_ret(c, DO(clone, DO(diagonal, x, c->a[1], 0, 1)));
-    return sft_fail(SFT_ERR_ARGUMENT, "diag: 'self' must have 1 or 2 dims, got shape %s", SFT_SHAPE(x));
+    return sft_fail(SFT_ERR_ARGUMENT, "diag: 'self' must have 1 or 2 dims, got shape %s",
+                    SFT_SHAPE(x));
 }
 
-/* ---- unfold ---------------------------------------------------------------------------------------------------- */
+/* ---- unfold
+ * ----------------------------------------------------------------------------------------------------
+ */
 
 IMPL(unfold) {
     sft_tensor *x = c->a[0].u.t;
@@ -367,7 +386,8 @@ IMPL(unfold) {
     if (step < 1 || size < 0 || size > have || x->ndim == SFT_MAX_DIMS)
         return sft_fail(SFT_ERR_ARGUMENT,
                         "unfold: windows of size %lld, step %lld don't fit dim %d of shape %s",
-                        (long long)size, (long long)step, dim + sft_thread()->index_base, SFT_SHAPE(x));
+                        (long long)size, (long long)step, dim + sft_thread()->index_base,
+                        SFT_SHAPE(x));
     int64_t shape[SFT_MAX_DIMS], strides[SFT_MAX_DIMS];
     memcpy(shape, x->shape, sizeof(int64_t) * x->ndim);
     memcpy(strides, x->strides, sizeof(int64_t) * x->ndim);
