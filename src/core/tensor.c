@@ -118,15 +118,17 @@ void sft_contiguous_strides(const int64_t *shape, int ndim, int64_t *strides) {
     int64_t s = 1;
     for (int d = ndim - 1; d >= 0; d--) {
         strides[d] = s;
-        if (shape[d] > 1) s *= shape[d];
+        /* it may overflow where another size is 0 */
+        if (shape[d] > 1 && __builtin_mul_overflow(s, shape[d], &s)) s = 1;
     }
 }
 
 static bool compute_contiguous(const sft_tensor *t) {
     int64_t want = 1;
+    if (t->numel == 0) return true;
     for (int d = t->ndim - 1; d >= 0; d--) {
         if (t->shape[d] != 1) {
-            if (t->strides[d] != want) return t->numel == 0;
+            if (t->strides[d] != want) return false;
             want *= t->shape[d];
         }
     }
@@ -249,7 +251,7 @@ static void set_geometry(sft_tensor *t, const int64_t *shape, const int64_t *str
     for (int d = 0; d < ndim; d++) {
         t->shape[d] = shape[d];
         t->strides[d] = strides[d];
-        t->numel *= shape[d];
+        t->numel = (int64_t)((uint64_t)t->numel * (uint64_t)shape[d]);
     }
     t->contiguous = compute_contiguous(t);
 }
