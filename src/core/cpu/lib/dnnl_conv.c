@@ -399,7 +399,7 @@ static bool worth_it(const sft_conv *c) {
 static int64_t channel_blocks(const sft_conv *c, pass kind, int64_t chunks) {
     int64_t channels = kind == BACKWARD_DATA ? c->ic : c->oc, blocks = 1;
     if (c->groups > 1 || image_work(c) * (double)c->n < 2.0 * CHUNK_WORK) return 1;
-    while (chunks * blocks < ENOUGH_TASKS && channels % (blocks * 2 * 16) == 0) blocks *= 2;
+    while (chunks * blocks < ENOUGH_TASKS && channels % (blocks * 2 * 32) == 0) blocks *= 2;
     return blocks;
 }
 
