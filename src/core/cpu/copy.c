@@ -17,8 +17,7 @@ typedef struct mover {
     int64_t side, blocks;
 } mover;
 
-/* ---- rows
- * ----------------------------------------------------------------------------------------- */
+/* ---- rows ------------------------------------------------------------------------------------ */
 
 #define MOVE2(T)                                                                                   \
     static void move2_##T(int64_t rows, int64_t n, char *d, int64_t dr, int64_t dc, const char *s, \
@@ -126,8 +125,7 @@ static void chunks_range(void *ctx, int64_t begin, int64_t end) {
     }
 }
 
-/* ---- tiles
- * ------------------------------------------------------------------------------------------ */
+/* ---- tiles ----------------------------------------------------------------------------------- */
 
 typedef uint32_t v8 __attribute__((vector_size(32), aligned(4)));
 typedef uint64_t v4 __attribute__((vector_size(32), aligned(8)));

@@ -3,8 +3,7 @@
 #include "../ops/mask.h"
 #include "kernels.h"
 
-/* ---- masked_fill: mask ? value : self
- * ------------------------------------------------------------ */
+/* ---- masked_fill: mask ? value : self -------------------------------------------------------- */
 
 EW_LOOP3(fill_f32, float, uint8_t, float, , x ? y : z)
 EW_LOOP3(fill_f64, double, uint8_t, double, , x ? y : z)
@@ -14,8 +13,7 @@ KERNEL(masked_fill)(const sft_kcall *k) {
     return ew_run(k, &loops);
 }
 
-/* ---- steps over the true elements
- * ------------------------------------------------------------------ */
+/* ---- steps over the true elements ------------------------------------------------------------ */
 
 typedef struct masking {
     const uint8_t *mask;
@@ -149,8 +147,7 @@ KERNEL(masked_select)(const sft_kcall *k) {
     return SFT_OK;
 }
 
-/* ---- tril, triu
- * -------------------------------------------------------------------------------------- */
+/* ---- tril, triu ------------------------------------------------------------------------------ */
 
 typedef struct triangle {
     const char *x;

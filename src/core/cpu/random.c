@@ -48,8 +48,7 @@ static inline void turn_f64(double u, double *s, double *c) {
     *c = sign * sft_cospi_poly_f64(f);
 }
 
-/* ---- float32: four elements a block
- * ---------------------------------------------------------------- */
+/* ---- float32: four elements a block ---------------------------------------------------------- */
 
 /* expr of u (the word) for each of the four words. */
 #define EACH_F32(name, expr)                                                                       \
@@ -100,8 +99,7 @@ static void bernoulli_f32(const words *in, int blocks, float *o, const sft_rando
 EACH_F32(cauchy_run, a + b * tanf((unit_f32(w) - 0.5f) * 3.14159265358979f))
 EACH_F32(geometric_run, fmaxf(1.0f, ceilf(sft_log_f32(open_f32(w)) / b)))
 
-/* ---- float64: two elements a block
- * ------------------------------------------------------------------- */
+/* ---- float64: two elements a block ----------------------------------------------------------- */
 
 static void fill_f64(const words *in, int blocks, double *o, const sft_random_params *p) {
     const double a = p->a, b = p->b;
@@ -143,8 +141,7 @@ static void normal_f64(const words *in, int blocks, double *o, const sft_random_
         for (int i = 0; i < 2 * blocks; i++) o[i] = sft_exp_f64(o[i]);
 }
 
-/* ---- integers
- * -------------------------------------------------------------------------------------------- */
+/* ---- integers -------------------------------------------------------------------------------- */
 
 static void integers(const words *in, int blocks, int64_t *o, const sft_random_params *p) {
     const uint64_t range = p->range, low = (uint64_t)p->low;
@@ -161,8 +158,7 @@ static void integers(const words *in, int blocks, int64_t *o, const sft_random_p
         }
 }
 
-/* ---- the kernel
- * --------------------------------------------------------------------------------------------- */
+/* ---- the kernel ------------------------------------------------------------------------------ */
 
 typedef union piece {
     _Alignas(64) float f[PIECE];
@@ -223,8 +219,7 @@ KERNEL(_random)(const sft_kcall *k) {
     return SFT_OK;
 }
 
-/* ---- sequences: arange, linspace, logspace
- * ----------------------------------------------------------------- */
+/* ---- sequences: arange, linspace, logspace --------------------------------------------------- */
 
 static void sequence_range(void *ctx, int64_t begin, int64_t end) {
     const sft_kcall *k = ctx;
@@ -259,8 +254,7 @@ KERNEL(_sequence)(const sft_kcall *k) {
     return SFT_OK;
 }
 
-/* ---- permutations and draws
- * ---------------------------------------------------------------------------------- */
+/* ---- permutations and draws ------------------------------------------------------------------ */
 
 static inline uint64_t wide_word(const words *w, int i) {
     return (uint64_t)w->w[2 * (i & 1)][i / 2] << 32 | w->w[2 * (i & 1) + 1][i / 2];

@@ -2,8 +2,7 @@
 #include "creation.h"
 #include "random.h"
 
-/* ---- of one value
- * --------------------------------------------------------------------------------- */
+/* ---- of one value ---------------------------------------------------------------------------- */
 
 IMPL(empty) {
     return sft_created(
@@ -77,8 +76,7 @@ IMPL(new_full) {
     return filled(c, t, c->a[2], &c->a[5]);
 }
 
-/* ---- sequences
- * -------------------------------------------------------------------------------------- */
+/* ---- sequences ------------------------------------------------------------------------------- */
 
 static sft_status sequence(sft_opctx *c, int64_t n, sft_dtype dtype, sft_device device,
                            const sft_sequence_params *p, const sft_value *requires_grad) {
@@ -152,8 +150,7 @@ static sft_status spaced(sft_opctx *c, int kind, double base, const sft_value *r
 IMPL(linspace) { return spaced(c, SFT_SEQUENCE_LIN, 0, &c->a[3]); }
 IMPL(logspace) { return spaced(c, SFT_SEQUENCE_LOG, ARG_F(3), &c->a[4]); }
 
-/* ---- matrices
- * ------------------------------------------------------------------------------------------ */
+/* ---- matrices -------------------------------------------------------------------------------- */
 
 IMPL(eye) {
     int64_t n = ARG_I(0), m = ARG_NONE(1) ? n : ARG_I(1), shape[2] = {n, m};

@@ -190,8 +190,7 @@ static sft_status read_plan(sft_opctx *c, const sft_index_plan *p, int ndim) {
     return st;
 }
 
-/* ---- index
- * ---------------------------------------------------------------------------------------- */
+/* ---- index ----------------------------------------------------------------------------------- */
 
 /* One mask over all dims? */
 static sft_tensor *full_mask(const sft_tensor *self, const sft_value *list) {
@@ -258,8 +257,7 @@ GRAD(take) {
     SET(0, DO(reshape, flat, sft_v_ints(shape, ndim)));
 }
 
-/* ---- gather
- * --------------------------------------------------------------------------------------- */
+/* ---- gather ---------------------------------------------------------------------------------- */
 
 sft_status sft_check_gather(const char *op, const sft_tensor *self, const sft_tensor *index,
                             const sft_tensor *src, int dim) {

@@ -3,8 +3,7 @@
 #include "join.h"
 #include "list.h"
 
-/* ---- cat
- * ----------------------------------------------------------------------------------------- */
+/* ---- cat ------------------------------------------------------------------------------------- */
 
 /* Runs the kernel where all parts are made of whole rows and of one dtype, else copies part by
  * part. */
@@ -166,8 +165,7 @@ GRAD(stack) {
         if (sft_bw_needs_at(b, 0, i)) sft_bw_set_at(b, 0, i, DO(select, G, VAL(1), i));
 }
 
-/* ---- hstack, vstack, dstack
- * ------------------------------------------------------------------------ */
+/* ---- hstack, vstack, dstack ------------------------------------------------------------------ */
 
 /* t with at least `n` dims, as numpy's atleast_nd has it. */
 static sft_tensor *at_least(sft_tensor *t, int n) {
@@ -198,8 +196,7 @@ IMPL(nstack) {
     return st;
 }
 
-/* ---- unbind, split
- * ------------------------------------------------------------------------------------ */
+/* ---- unbind, split --------------------------------------------------------------------------- */
 
 /* Cuts x along dim into n views; begin_of(ctx, i) is where the i-th begins. */
 typedef int64_t (*cut_fn)(const void *ctx, int i);
@@ -500,8 +497,7 @@ GRAD(unbind) {
     if (t) sft_free(t, sizeof *t * (size_t)(n ? n : 1));
 }
 
-/* ---- lists in, lists out
- * ---------------------------------------------------------------------------------- */
+/* ---- lists in, lists out --------------------------------------------------------------------- */
 
 IMPL(broadcast_tensors) {
     const sft_value *list = &c->a[0];

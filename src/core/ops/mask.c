@@ -4,8 +4,7 @@
 #include "list.h"
 #include "mask.h"
 
-/* ---- masked_fill
- * ---------------------------------------------------------------------------------- */
+/* ---- masked_fill ----------------------------------------------------------------------------- */
 
 static sft_status check_mask(const char *op, const sft_tensor *mask) {
     if (mask->dtype == SFT_bool) return SFT_OK;
@@ -37,8 +36,7 @@ GRAD(masked_fill) {
     if (NEED(2)) SET(2, DO(masked_fill, G, DO(eq, IN(1), false), 0));
 }
 
-/* ---- counting and moving
- * ----------------------------------------------------------------------------- */
+/* ---- counting and moving --------------------------------------------------------------------- */
 
 static sft_status mask_step(int step, sft_tensor *counts, sft_tensor *mask, sft_tensor *out,
                             sft_tensor *x) {
@@ -142,8 +140,7 @@ GRAD(masked_scatter) {
     SET(2, DO(reshape, g, sft_v_ints(shape, ndim)));
 }
 
-/* ---- nonzero
- * ------------------------------------------------------------------------------------------ */
+/* ---- nonzero --------------------------------------------------------------------------------- */
 
 /* [n, ndim], int64. */
 IMPL(nonzero) {
@@ -187,8 +184,7 @@ IMPL(nonzero_list) {
     return sft_ret_list(c, cols, x->ndim);
 }
 
-/* ---- triangles, one_hot
- * ---------------------------------------------------------------------------------- */
+/* ---- triangles, one_hot ---------------------------------------------------------------------- */
 
 IMPL(tri) {
     sft_tensor *x = c->a[0].u.t;

@@ -3,8 +3,7 @@
 #include "random.h"
 #include "creation.h"
 
-/* ---- filling
- * ------------------------------------------------------------------------------------- */
+/* ---- filling --------------------------------------------------------------------------------- */
 
 static sft_generator *generator_of(const sft_value *v) {
     return v->kind == SFT_V_GENERATOR ? v->u.generator : NULL;
@@ -150,8 +149,7 @@ IMPL(multinomial) {
     return sft_ret(c, out);
 }
 
-/* ---- bernoulli, normal
- * --------------------------------------------------------------------------------- */
+/* ---- bernoulli, normal ----------------------------------------------------------------------- */
 
 static sft_status check_p(const char *op, double p) {
     if (p >= 0 && p <= 1) return SFT_OK;
@@ -241,8 +239,7 @@ IMPL(normal) {
     return sft_ret(c, DO_(add, DO_(mul, t, c->a[1]), c->a[0]));
 }
 
-/* ---- in place
- * -------------------------------------------------------------------------------------------- */
+/* ---- in place -------------------------------------------------------------------------------- */
 
 /* normal_, uniform_, log_normal_, cauchy_, exponential_, geometric_ */
 IMPL(fill_random) {

@@ -2,8 +2,7 @@
  * repeat_interleave, pad. */
 #include "indexing.h"
 
-/* ---- flip, roll
- * ------------------------------------------------------------------------------------- */
+/* ---- flip, roll ------------------------------------------------------------------------------ */
 
 /* dims as a mask; false: an error is set. */
 static bool dim_mask(const char *op, const sft_value *dims, int ndim, uint32_t *mask) {
@@ -124,8 +123,7 @@ IMPL(rot90) {
     return sft_ret(c, DO(clone, x));
 }
 
-/* ---- repeats
- * ------------------------------------------------------------------------------------------ */
+/* ---- repeats --------------------------------------------------------------------------------- */
 
 /* x with `times` copies along each of n >= x->ndim dims. */
 static sft_tensor *repeat(const char *op, sft_tensor *x, const int64_t *times, int n) {
@@ -245,9 +243,7 @@ IMPL(repeat_interleave_tensor) {
     return sft_ret(c, DO(index_select, x, dim, index));
 }
 
-/* ---- pad
- * ------------------------------------------------------------------------------------------------
- */
+/* ---- pad ------------------------------------------------------------------------------------- */
 
 /* Pads (left and right of the last dim, then of the one before it, ...) as sizes and offsets. */
 static sft_status read_pads(const char *op, const sft_tensor *x, const sft_value *pads,

@@ -2,8 +2,7 @@
  * scatter and its reductions. */
 #include "indexing.h"
 
-/* ---- index_put and the ops along one dim
- * --------------------------------------------------------- */
+/* ---- index_put and the ops along one dim ----------------------------------------------------- */
 
 /* Do these dims of t step evenly, so that they count as one? */
 static bool mergeable(const sft_tensor *t, int from, int n) {
@@ -234,8 +233,7 @@ GRAD(index_fill) {
     if (NEED(3)) SET(3, DO(sum, DO(index_select, G, VAL(1), VAL(2))));
 }
 
-/* ---- scatter
- * -------------------------------------------------------------------------------------- */
+/* ---- scatter --------------------------------------------------------------------------------- */
 
 static sft_status scatter(sft_opctx *c, const char *op, sft_tensor *start, sft_tensor *src,
                           int combine) {
@@ -310,8 +308,7 @@ GRAD(scatter_add) {
     if (NEED(3)) SET(3, src_grad(b, DO(gather, G, VAL(1), VAL(2))));
 }
 
-/* ---- scatter_reduce
- * -------------------------------------------------------------------------------- */
+/* ---- scatter_reduce -------------------------------------------------------------------------- */
 
 static const char *const reductions[] = {"sum", "prod", "amax", "amin", "mean"};
 enum { R_SUM, R_PROD, R_AMAX, R_AMIN, R_MEAN, R_COUNT };

@@ -2,8 +2,7 @@
  * unfold and their relatives; what their gradients are made of. */
 #include "indexing.h"
 
-/* ---- slices
- * ---------------------------------------------------------------------------------------- */
+/* ---- slices ---------------------------------------------------------------------------------- */
 
 static sft_status no_dims(const char *op) {
     return sft_fail(SFT_ERR_INDEX, "%s: a tensor without dims has nothing to index; use x:item()",
@@ -128,8 +127,7 @@ IMPL(narrow_tensor) {
 }
 GRAD(narrow) { SET(0, around(b, G, INT(1), INT(2), 1)); }
 
-/* ---- dims of size 1
- * ---------------------------------------------------------------------------------- */
+/* ---- dims of size 1 -------------------------------------------------------------------------- */
 
 IMPL(unsqueeze) {
     sft_tensor *x = c->a[0].u.t;
@@ -168,8 +166,7 @@ IMPL(squeeze) {
     return sft_give(c, sft_view_of(x, shape, strides, n, 0));
 }
 
-/* ---- regrouping
- * ---------------------------------------------------------------------------------------- */
+/* ---- regrouping ------------------------------------------------------------------------------ */
 
 IMPL(flatten) {
     sft_tensor *x = c->a[0].u.t;
@@ -233,8 +230,7 @@ IMPL(reshape_as) { return sft_ret(c, DO(reshape, c->a[0], shape_of(c->a[1].u.t))
 IMPL(expand_as) { return sft_ret(c, DO(expand, c->a[0], shape_of(c->a[1].u.t))); }
 IMPL(broadcast_to) { return sft_ret(c, DO(expand, c->a[0], c->a[1])); }
 
-/* ---- order of dims
- * ---------------------------------------------------------------------------------------- */
+/* ---- order of dims --------------------------------------------------------------------------- */
 
 IMPL(movedim) {
     sft_tensor *x = c->a[0].u.t;
@@ -286,8 +282,7 @@ IMPL(_mT) {
     return sft_ret(c, DO(transpose, c->a[0], -2, -1));
 }
 
-/* ---- diagonals
- * ---------------------------------------------------------------------------------------------- */
+/* ---- diagonals ------------------------------------------------------------------------------- */
 
 /* Two different dims of an ndim tensor, wrapped. */
 static bool two_dims(const char *op, sft_value *a, int ndim, int *d1, int *d2) {
@@ -374,9 +369,7 @@ IMPL(diag) {
                     SFT_SHAPE(x));
 }
 
-/* ---- unfold
- * ----------------------------------------------------------------------------------------------------
- */
+/* ---- unfold ---------------------------------------------------------------------------------- */
 
 IMPL(unfold) {
     sft_tensor *x = c->a[0].u.t;

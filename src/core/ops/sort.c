@@ -87,7 +87,7 @@ GRAD(select_dim2) { sft_grad_to_chosen(b, 2); }
 /* (self, k, dim, keepdim): k counts from 1 */
 IMPL(kthvalue) {
     sft_tensor *x = c->a[0].u.t;
-    sft_sort_params p = {.k = ARG_I(1) - 1};
+    sft_sort_params p = {.k = ARG_I(1) > 0 ? ARG_I(1) - 1 : -1};
     int d = measure(c, x, ARG_I(2), &p);
     if (d < 0) return sft_last_status();
     if (p.k < 0 || p.k >= p.n)

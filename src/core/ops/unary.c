@@ -40,7 +40,7 @@ IMPL(round) {
     sft_dtype d = (sft_dtype)c->a[0].u.t->dtype;
     if (!sft_is_float(d)) return sft_need_float(c, d);
     double ten = 1;
-    for (int64_t i = decimals < 0 ? -decimals : decimals; i > 0 && ten < 1e300; i--) ten *= 10;
+    for (int64_t i = 0; i != decimals && ten < 1e300; i += decimals < 0 ? -1 : 1) ten *= 10;
     if (decimals < 0) return sft_ret(c, DO(mul, DO(_round, DO(div, c->a[0], ten)), ten));
     return sft_ret(c, DO(div, DO(_round, DO(mul, c->a[0], ten)), ten));
 }
