@@ -19,7 +19,8 @@ local function add(prefix, t)
   local names = {}
   for name, f in pairs(t) do
     local mt = getmetatable(f)
-    if type(f) == "function" or (type(f) == "table" and mt and mt.__call) then names[#names + 1] = name end
+    local callable = type(f) == "function" or (type(f) == "table" and mt and mt.__call)
+    if callable and not name:find("^write") then names[#names + 1] = name end   -- no files here
   end
   table.sort(names)
   for _, name in ipairs(names) do targets[#targets + 1] = {prefix .. name, t[name]} end
