@@ -61,10 +61,10 @@ describe("the collector", function()
     sft.gc()
     sft.set_memory_limit("cpu", (sft.memory_stats().allocated + 40 * MB))
     local ok, e = pcall(function()
-      local old = {}
+      local old = {}   -- luacheck: ignore old
       for i = 1, 8 do old[i] = sft.ones(MB) end
       for _ = 1, 5 do collectgarbage("step") end
-      old = nil   -- luacheck: ignore old
+      old = nil   -- luacheck: ignore 311
       for _ = 1, 30 do
         local x = sft.ones(2 * MB)
         x = x + 1   -- luacheck: ignore x
@@ -77,12 +77,12 @@ describe("the collector", function()
   it("lets a script catch the error and go on", function()
     sft.gc()
     sft.set_memory_limit("cpu", sft.memory_stats().allocated + 40 * MB)
-    local held = {}
+    local held = {}   -- luacheck: ignore held
     local ok, e = pcall(function()
       for i = 1, 100 do held[i] = sft.ones(MB) end
     end)
     local n = #held
-    held = nil   -- luacheck: ignore held
+    held = nil   -- luacheck: ignore 331
     local again, x = pcall(sft.ones, 8 * MB)
     sft.set_memory_limit("cpu", 0)
     assert.is_false(ok)
@@ -132,7 +132,7 @@ describe("finalizers", function()
           local c = a + b
           c = c:add(b, {alpha = 2})
           c = sft.cat {c, a, b}
-          local _ = c[{{1, 2}}], a.shape, b:tolist(), tostring(a)
+          local _ = {c[{{1, 2}}], a.shape, b:tolist(), tostring(a)}
           return c:sum():item()
         end)
         if ok then good = good + 1 else assert.truthy(tostring(e):find("released")) end
@@ -153,8 +153,8 @@ describe("finalizers", function()
         a:release()
         b:release()
       end)
-      local waste = sft.ones(MB)
-      waste = nil   -- luacheck: ignore waste
+      local waste = sft.ones(MB)   -- luacheck: ignore waste
+      waste = nil
       local ok, e = pcall(function() return (a + b)[1]:item() end)
       outcomes[i] = ok or tostring(e)
     end

@@ -1,4 +1,5 @@
 -- tostring(x), against what PyTorch prints.
+-- luacheck: no max line length
 
 local sft = require "sft"
 local nan, inf = sft.nan, sft.inf

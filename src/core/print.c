@@ -1,5 +1,5 @@
-/* print.c: a tensor as text, as PyTorch prints it: 4 digits, scientific where the range asks for it,
- * summarised beyond 1000 elements with 3 at each edge. */
+/* print.c: a tensor as text, as PyTorch prints it: 4 digits, scientific where the range asks for
+ * it, summarised beyond 1000 elements with 3 at each edge. */
 #include "core.h"
 #include <ctype.h>
 #include <math.h>
@@ -30,8 +30,8 @@ static void spaces(text *t, int n) {
     while (n-- > 0) put(t, " ", 1);
 }
 
-
-/* ---- how elements are written ---------------------------------------------------------------------- */
+/* ---- how elements are written
+ * ---------------------------------------------------------------------- */
 
 typedef struct format {
     bool floating, int_mode, sci;
@@ -72,7 +72,8 @@ static void padded(printer *p, const sft_value *v) {
     put(p->out, buf, (size_t)n);
 }
 
-/* ---- a walk over what is shown ------------------------------------------------------------------------ */
+/* ---- a walk over what is shown
+ * ------------------------------------------------------------------------ */
 
 /* First pass: range and width. PyTorch takes the width over finite elements other than 0. */
 static void measure(printer *p, const sft_value *v) {
@@ -190,7 +191,8 @@ static void body(printer *p, int dim, int indent) {
     put(p->out, "]", 1);
 }
 
-/* ---- what follows the elements -------------------------------------------------------------------------- */
+/* ---- what follows the elements
+ * -------------------------------------------------------------------------- */
 
 static void suffix(text *t, int *column, const char *s) {
     int n = (int)strlen(s);

@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- the table of names -------------------------------------------------------------------------- */
+/* ---- the table of names
+ * -------------------------------------------------------------------------- */
 
 static op_set sets[SFT_OP_COUNT];
 static int nsets;
@@ -63,7 +64,8 @@ int sftl_find_op(const char *name) {
     return s ? s->rows[0] : -1;
 }
 
-/* ---- the frame ----------------------------------------------------------------------------------- */
+/* ---- the frame
+ * ----------------------------------------------------------------------------------- */
 
 static void *block(frame *f, size_t bytes) {
     void **b = malloc(sizeof(void *) * 2 + bytes);
@@ -98,8 +100,12 @@ sft_tensor **frame_tensors(frame *f, size_t n) {
 }
 
 enum { /* how far a row got: the best one's error is shown */
-    RANK_MANY = 10, RANK_MISSING = 50, RANK_ARGUMENT = 100, RANK_KEYWORD = 500, RANK_TWICE = 900,
-    RANK_ZERO = 1000
+       RANK_MANY = 10,
+       RANK_MISSING = 50,
+       RANK_ARGUMENT = 100,
+       RANK_KEYWORD = 500,
+       RANK_TWICE = 900,
+       RANK_ZERO = 1000
 };
 
 static bool fail(frame *f, int rank, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
@@ -113,7 +119,8 @@ static bool fail(frame *f, int rank, const char *fmt, ...) {
     return false;
 }
 
-/* ---- single values ------------------------------------------------------------------------------- */
+/* ---- single values
+ * ------------------------------------------------------------------------------- */
 
 bool sftl_read_int(lua_State *L, int index, int64_t *out) {
     if (lua_type(L, index) != LUA_TNUMBER) return false;
@@ -124,23 +131,40 @@ bool sftl_read_int(lua_State *L, int index, int64_t *out) {
 
 static const char *expected(const sft_param *p) {
     switch ((sft_param_type)p->type) {
-    case SFT_P_TENSOR: return "a Tensor";
-    case SFT_P_TENSORS: return "a list of Tensors";
-    case SFT_P_TENSOR_SCALAR: return "a Tensor or a number";
-    case SFT_P_SCALAR: return "a number";
-    case SFT_P_INT: return "a whole number";
-    case SFT_P_FLOAT: return "a number";
-    case SFT_P_BOOL: return "true or false";
-    case SFT_P_STR: return "a string";
-    case SFT_P_DIM: return "a dim (1 is the first, -1 the last)";
-    case SFT_P_DIMS: return "a dim or a list of dims";
-    case SFT_P_INDEX: return "an index (1 is the first, -1 the last)";
-    case SFT_P_INTS: return "a whole number or a list of them";
-    case SFT_P_SIZES: return "sizes: whole numbers, or one list of them";
-    case SFT_P_FLOATS: return "a list of numbers";
-    case SFT_P_DTYPE: return "a dtype (sft.float32, \"float32\")";
-    case SFT_P_DEVICE: return "a device (\"cpu\", \"cuda:0\")";
-    case SFT_P_GENERATOR: return "a Generator";
+    case SFT_P_TENSOR:
+        return "a Tensor";
+    case SFT_P_TENSORS:
+        return "a list of Tensors";
+    case SFT_P_TENSOR_SCALAR:
+        return "a Tensor or a number";
+    case SFT_P_SCALAR:
+        return "a number";
+    case SFT_P_INT:
+        return "a whole number";
+    case SFT_P_FLOAT:
+        return "a number";
+    case SFT_P_BOOL:
+        return "true or false";
+    case SFT_P_STR:
+        return "a string";
+    case SFT_P_DIM:
+        return "a dim (1 is the first, -1 the last)";
+    case SFT_P_DIMS:
+        return "a dim or a list of dims";
+    case SFT_P_INDEX:
+        return "an index (1 is the first, -1 the last)";
+    case SFT_P_INTS:
+        return "a whole number or a list of them";
+    case SFT_P_SIZES:
+        return "sizes: whole numbers, or one list of them";
+    case SFT_P_FLOATS:
+        return "a list of numbers";
+    case SFT_P_DTYPE:
+        return "a dtype (sft.float32, \"float32\")";
+    case SFT_P_DEVICE:
+        return "a device (\"cpu\", \"cuda:0\")";
+    case SFT_P_GENERATOR:
+        return "a Generator";
     }
     return "another value";
 }
@@ -159,9 +183,7 @@ static bool mismatch(reader *r, int index) {
                 r->p->name, expected(r->p), sftl_kind(r->L, index, buf));
 }
 
-static bool no_memory(reader *r) {
-    return fail(r->f, r->rank, "%s: out of memory", r->f->name);
-}
+static bool no_memory(reader *r) { return fail(r->f, r->rank, "%s: out of memory", r->f->name); }
 
 static bool bad_int(reader *r, int index, int position) {
     char buf[64], where[40] = "";
@@ -192,7 +214,8 @@ static bool read_tensor(reader *r, int index, sft_tensor **out) {
     return true;
 }
 
-/* ---- lists --------------------------------------------------------------------------------------- */
+/* ---- lists
+ * --------------------------------------------------------------------------------------- */
 
 /* The shape attribute is a table with a metatable; any table with entries from 1 on is a list. */
 static bool read_int_list(reader *r, int index, sft_value *v) {
@@ -239,8 +262,8 @@ static bool read_tensor_list(reader *r, int index, sft_value *v) {
             list[i] = *h;
         } else {
             char buf[64];
-            fail(r->f, r->rank, "%s: argument '%.*s', entry %d must be a Tensor, got %s", r->f->name,
-                 r->p->len, r->p->name, (int)i + 1,
+            fail(r->f, r->rank, "%s: argument '%.*s', entry %d must be a Tensor, got %s",
+                 r->f->name, r->p->len, r->p->name, (int)i + 1,
                  h ? "a released one" : sftl_kind(r->L, -1, buf));
         }
         lua_pop(r->L, 1);
@@ -250,7 +273,8 @@ static bool read_tensor_list(reader *r, int index, sft_value *v) {
     return true;
 }
 
-/* ---- one argument -------------------------------------------------------------------------------- */
+/* ---- one argument
+ * -------------------------------------------------------------------------------- */
 
 static bool read_number(reader *r, int index, sft_value *v) {
     if (lua_isinteger(r->L, index))
@@ -318,7 +342,8 @@ static bool read_one(reader *r, int index, sft_value *v) {
         return true;
     case SFT_P_INT:
     case SFT_P_DIM:
-    case SFT_P_INDEX: return read_whole(r, index, v);
+    case SFT_P_INDEX:
+        return read_whole(r, index, v);
     case SFT_P_BOOL:
         if (type != LUA_TBOOLEAN) return mismatch(r, index);
         *v = sft_v_bool(lua_toboolean(L, index));
@@ -348,12 +373,14 @@ static bool read_one(reader *r, int index, sft_value *v) {
         return read_float_list(r, index, v);
     case SFT_P_DTYPE:
     case SFT_P_DEVICE:
-    case SFT_P_GENERATOR: return read_object(r, index, v);
+    case SFT_P_GENERATOR:
+        return read_object(r, index, v);
     }
     return mismatch(r, index);
 }
 
-/* ---- runs of positional arguments ---------------------------------------------------------------- */
+/* ---- runs of positional arguments
+ * ---------------------------------------------------------------- */
 
 static bool takes_run(const sft_op_info *info, int at) {
     const sft_param *p = &info->params[at];
@@ -395,7 +422,8 @@ static int read_run(reader *r, int from, int n, sft_value *v) {
     return last;
 }
 
-/* ---- keywords ------------------------------------------------------------------------------------ */
+/* ---- keywords
+ * ------------------------------------------------------------------------------------ */
 
 int sftl_split_keywords(lua_State *L, frame *f, int n) {
     f->keywords = 0;
@@ -437,8 +465,11 @@ static int find_param(const sft_op_info *info, const char *name, size_t len) {
 
 /* PyTorch's second names. */
 static int find_alias(const sft_op_info *info, const char *name) {
-    static const char *const alias[][2] = {{"input", "self"}, {"self", "input"}, {"axis", "dim"},
-                                           {"keepdims", "keepdim"}, {"axis", "dims"}};
+    static const char *const alias[][2] = {{"input", "self"},
+                                           {"self", "input"},
+                                           {"axis", "dim"},
+                                           {"keepdims", "keepdim"},
+                                           {"axis", "dims"}};
     for (size_t i = 0; i < sizeof alias / sizeof *alias; i++)
         if (strcmp(name, alias[i][0]) == 0) {
             int p = find_param(info, alias[i][1], strlen(alias[i][1]));
@@ -456,8 +487,9 @@ static bool unknown_keyword(frame *f, const sft_op_info *info, const char *name)
         if (d < best) best = d, near = &info->params[i];
     }
     if (near && best <= (len < 4 ? 1 : len < 7 ? 2 : 3))
-        return fail(f, RANK_KEYWORD + 10 - best, "%s: unknown keyword '%.40s' (did you mean '%.*s'?)",
-                    f->name, name, near->len, near->name);
+        return fail(f, RANK_KEYWORD + 10 - best,
+                    "%s: unknown keyword '%.40s' (did you mean '%.*s'?)", f->name, name, near->len,
+                    near->name);
     char known[300] = "";
     size_t n = 0;
     for (int i = 1; i < info->nparams && n < sizeof known - 64; i++)
@@ -487,7 +519,8 @@ static bool read_keyword(reader *r, const sft_op_info *info, uint32_t *given) {
     size_t len;
     const char *name = lua_tolstring(L, -2, &len);
     int i = find_param(info, name, len);
-    if (i < 0 && len == 3 && !memcmp(name, "out", 3) && (info->flags & SFT_F_OUT)) return read_out(r);
+    if (i < 0 && len == 3 && !memcmp(name, "out", 3) && (info->flags & SFT_F_OUT))
+        return read_out(r);
     if (i < 0) i = find_alias(info, name);
     if (i < 0) return unknown_keyword(r->f, info, name);
     if (*given >> i & 1)
@@ -512,15 +545,16 @@ static bool read_keywords(reader *r, const sft_op_info *info, uint32_t *given) {
     return true;
 }
 
-/* ---- a row ---------------------------------------------------------------------------------------- */
+/* ---- a row
+ * ---------------------------------------------------------------------------------------- */
 
 static bool missing(frame *f, const sft_op_info *info, int i) {
     const sft_param *p = &info->params[i];
     if (i == 0 && (info->flags & SFT_F_METHOD))
         return fail(f, RANK_MISSING, "%s: the tensor is missing; call it as x:%s(), not x.%s()",
                     f->name, f->name, f->name);
-    return fail(f, RANK_MISSING + i, "%s: argument '%.*s' is missing (%s)", f->name, p->len, p->name,
-                expected(p));
+    return fail(f, RANK_MISSING + i, "%s: argument '%.*s' is missing (%s)", f->name, p->len,
+                p->name, expected(p));
 }
 
 bool sftl_read_row(lua_State *L, const binding *u, const sft_op_info *info, int n, frame *f) {
@@ -571,7 +605,9 @@ static size_t signature_text(const sft_op_info *info, char *buf, size_t size) {
             before = i ? ", {" : "{";
         }
         n += (size_t)snprintf(buf + n, size - n, "%s%.*s%s", before, p->len, p->name,
-                              p->type == SFT_P_SIZES ? "..." : p->optional ? "?" : "");
+                              p->type == SFT_P_SIZES ? "..."
+                              : p->optional          ? "?"
+                                                     : "");
     }
     if (n < size) n += (size_t)snprintf(buf + n, size - n, keywords ? "})" : ")");
     return n < size ? n : size - 1;
@@ -584,11 +620,12 @@ int sftl_args_error(lua_State *L, binding *u, const op_set *set, frame *f) {
     if (f->rank < RANK_KEYWORD && n < sizeof text - 200) {
         for (int i = 0; i < set->nrows && n < sizeof text - 160; i++) {
             n += (size_t)snprintf(text + n, sizeof text - n, i ? " or " : "; it is ");
-            n += signature_text(sft_op_get_info((sft_op_id)set->rows[i]), text + n,
-                                sizeof text - n);
+            n +=
+                signature_text(sft_op_get_info((sft_op_id)set->rows[i]), text + n, sizeof text - n);
         }
     }
-    const char *code = f->rank == RANK_ZERO && strstr(f->error, "start at 1") ? "index" : "argument";
+    const char *code =
+        f->rank == RANK_ZERO && strstr(f->error, "start at 1") ? "index" : "argument";
     sftl_error(L, u, code, "%s", text);
 }
 

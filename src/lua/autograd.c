@@ -7,7 +7,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- lists of tensors ---------------------------------------------------------------------------------- */
+/* ---- lists of tensors
+ * ---------------------------------------------------------------------------------- */
 
 typedef struct list {
     sft_tensor **t; /* references */
@@ -21,8 +22,8 @@ static void list_free(list *l) {
     l->n = 0;
 }
 
-/* A tensor or a list of them; `holes`: entries may be false or nil (of a table with field n). NULL or
- * a text that says what is wrong. */
+/* A tensor or a list of them; `holes`: entries may be false or nil (of a table with field n). NULL
+ * or a text that says what is wrong. */
 static const char *read_list(lua_State *L, binding *u, int index, bool holes, int want, list *l) {
     l->t = NULL;
     l->n = 0;
@@ -48,9 +49,11 @@ static const char *read_list(lua_State *L, binding *u, int index, bool holes, in
     return NULL;
 }
 
-/* ---- backward and grad ----------------------------------------------------------------------------------- */
+/* ---- backward and grad
+ * ----------------------------------------------------------------------------------- */
 
-static bool flag(lua_State *L, binding *u, int table, const char *fname, const char *name, bool def) {
+static bool flag(lua_State *L, binding *u, int table, const char *fname, const char *name,
+                 bool def) {
     if (!table) return def;
     lua_pushstring(L, name);
     int type = lua_rawget(L, table);
@@ -76,8 +79,7 @@ static void run_backward(lua_State *L, binding *u, list *roots, list *grads, boo
                          bool create) {
     u->has_pending = false;
     sftl_call c = sftl_begin(L, u);
-    sft_status st =
-        sft_backward(roots->t, grads->n ? grads->t : NULL, roots->n, retain, create);
+    sft_status st = sft_backward(roots->t, grads->n ? grads->t : NULL, roots->n, retain, create);
     sftl_end(&c, u);
     list_free(roots);
     list_free(grads);
@@ -127,7 +129,8 @@ static int backward(lua_State *L) {
 }
 
 /* Reads `tensors` at 1 and their gradients at `at`; both must be of one length. */
-static void read_outputs(lua_State *L, binding *u, const char *fname, int at, list *out, list *grads) {
+static void read_outputs(lua_State *L, binding *u, const char *fname, int at, list *out,
+                         list *grads) {
     const char *bad = read_list(L, u, 1, false, 0, out);
     *grads = (list){0};
     if (!bad && !lua_isnoneornil(L, at)) {
@@ -202,7 +205,8 @@ static int grad(lua_State *L) {
     return 1;
 }
 
-/* ---- protected calls from the engine -------------------------------------------------------------------- */
+/* ---- protected calls from the engine
+ * -------------------------------------------------------------------- */
 
 /* Runs body(arg) on L in protected mode; an error is kept for whoever started the backward. */
 static sft_status protected(lua_State *L, binding *u, lua_CFunction body, void *arg,
@@ -229,7 +233,9 @@ static sft_status protected(lua_State *L, binding *u, lua_CFunction body, void *
     return sft_set_error(SFT_ERR_CALLBACK, text);
 }
 
-/* ---- hooks ------------------------------------------------------------------------------------------------ */
+/* ---- hooks
+ * ------------------------------------------------------------------------------------------------
+ */
 
 typedef struct hook_call {
     binding *u;
@@ -324,7 +330,8 @@ static int register_hook(lua_State *L) {
     return 1;
 }
 
-/* ---- functions of the script's own -------------------------------------------------------------------------- */
+/* ---- functions of the script's own
+ * -------------------------------------------------------------------------- */
 
 typedef struct output_info {
     int ndim, position;
@@ -334,7 +341,7 @@ typedef struct output_info {
 } output_info;
 
 typedef struct function {
-    sftl_ref ref;   /* {backward, ctx} */
+    sftl_ref ref; /* {backward, ctx} */
     char *name;
     int *positions; /* of the tensor inputs among the arguments */
     int nin, nout, total_out;
@@ -392,7 +399,8 @@ static void push_grad_output(lua_State *L, function_call *c, int k) {
         return;
     }
     const output_info *o = &c->f->outputs[k];
-    sft_value a[3] = {sft_v_ints(o->sizes, o->ndim), sft_v_dtype(o->dtype), sft_v_device(o->device)};
+    sft_value a[3] = {sft_v_ints(o->sizes, o->ndim), sft_v_dtype(o->dtype),
+                      sft_v_device(o->device)};
     sft_tensor *out[SFT_MAX_OUTPUTS];
     if (sftl_op(L, u, sftl_need(L, u, u->op_zeros, "zeros"), 0, a, 3, out) != SFT_OK)
         sftl_raise(L, u);
@@ -652,8 +660,10 @@ static int attach(lua_State *L) {
     }
     if (f->nout == 0) return 0;
     if (!save_tensors(L, u, f, fa->list, fa->list + nin))
-        sftl_error(L, u, "argument", "%s: a tensor given to save_for_backward was released, or out of "
-                                     "memory", name);
+        sftl_error(L, u, "argument",
+                   "%s: a tensor given to save_for_backward was released, or out of "
+                   "memory",
+                   name);
     sftl_call c = sftl_begin(L, u);
     sft_status st = sft_custom_function(f->name, fa->list, f->nin, fa->list + nin, f->nout,
                                         run_function, f, function_free);
@@ -663,7 +673,9 @@ static int attach(lua_State *L) {
     return 0;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------------ */
+/* ---- opening
+ * ------------------------------------------------------------------------------------------------
+ */
 
 static int requires_grad_(lua_State *L) {
     binding *u = sftl_u(L);
@@ -689,8 +701,8 @@ void sftl_open_autograd(lua_State *L, binding *u, int sft, int methods) {
                                           {"requires_grad_", requires_grad_},
                                           {"retain_grad", retain_grad},
                                           {NULL, NULL}};
-    static const luaL_Reg engine[] = {{"backward", backward_list}, {"grad", grad},
-                                      {"attach", attach}, {NULL, NULL}};
+    static const luaL_Reg engine[] = {
+        {"backward", backward_list}, {"grad", grad}, {"attach", attach}, {NULL, NULL}};
     lua_pushvalue(L, methods);
     sftl_setfuncs(L, u, on_tensors);
     lua_pushlightuserdata(L, u);

@@ -12,23 +12,24 @@
 #include <stdatomic.h>
 #include <string.h>
 
-/* ---- the state's part (state.c) ---------------------------------------------------------------- */
+/* ---- the state's part (state.c) ----------------------------------------------------------------
+ */
 
 /* Outlives the state: hooks and autograd functions hold it. */
 typedef struct sftl_shared sftl_shared;
 typedef struct sftl_scope sftl_scope;
 
 typedef struct sftl_gc {
-    size_t threshold;    /* live bytes at which to collect next */
-    size_t slack;        /* growth that is always allowed: 2 to 64 MB */
-    size_t least;        /* smallest live bytes after a collection since the last full one */
-    size_t after_full;   /* live bytes after the last full collection */
+    size_t threshold;           /* live bytes at which to collect next */
+    size_t slack;               /* growth that is always allowed: 2 to 64 MB */
+    size_t least;               /* smallest live bytes after a collection since the last full one */
+    size_t after_full;          /* live bytes after the last full collection */
     double full_cost, full_end; /* seconds */
     double window_start, young_time, all_time; /* share of time spent, by window */
     unsigned made, made_most; /* handles since the last sftl_tidy(), and how many call for one */
-    bool died;           /* the sentinel was collected */
-    bool keep_mode;      /* never switch the host's collector to generational mode */
-    bool running;        /* inside sftl_drive: finalizers run */
+    bool died;                /* the sentinel was collected */
+    bool keep_mode;           /* never switch the host's collector to generational mode */
+    bool running;             /* inside sftl_drive: finalizers run */
     unsigned long long young, full; /* counts, for sft.gc() */
 } sftl_gc;
 
@@ -36,28 +37,28 @@ typedef struct binding {
     lua_State *main;
     sftl_shared *shared;
     sftl_gc gc;
-    uintptr_t tag;         /* in every handle of this state */
+    uintptr_t tag;                                   /* in every handle of this state */
     const void *dtype_mt, *device_mt, *generator_mt; /* lua_topointer of metatables */
-    const void *newaxis;   /* lua_topointer of sft.newaxis */
+    const void *newaxis;                             /* lua_topointer of sft.newaxis */
     int tensor_ref, anchor_ref, sentinel_ref, shape_ref, error_ref; /* metatables in the registry */
     int dtype_refs[SFT_DTYPE_COUNT];
-    int devices_ref;       /* device number -> object */
-    int grads_ref;         /* weak: tensor pointer -> handle of a .grad */
-    int contexts_ref;      /* weak: coroutine -> its context */
-    int contexts;          /* how many coroutines have one */
-    int fragile_ref;       /* weak: handles made in finalizers */
-    bool closed;           /* the state's end has come */
+    int devices_ref;  /* device number -> object */
+    int grads_ref;    /* weak: tensor pointer -> handle of a .grad */
+    int contexts_ref; /* weak: coroutine -> its context */
+    int contexts;     /* how many coroutines have one */
+    int fragile_ref;  /* weak: handles made in finalizers */
+    bool closed;      /* the state's end has come */
     int guard_ref, scope_ref, generator_ref, context_ref;
-    int pending_ref;       /* slot for the error value of a callback, raised by who started it */
+    int pending_ref; /* slot for the error value of a callback, raised by who started it */
     bool has_pending;
     sftl_scope *scopes;    /* open sft.scope() calls, the latest first */
     int reclaiming;        /* > 0: a collection runs inside an op: arguments must stay */
     sft_tensor **deferred; /* releases asked for meanwhile */
     int ndeferred, capdeferred;
-    bool reclaimed;        /* the running op has had its collection */
-    int warn_mode;         /* 0 on, 1 off, 2 error */
-    char *lib;             /* folder that holds sft/, or NULL */
-    char *lib_source;      /* prefix of debug sources of the library's files */
+    bool reclaimed;   /* the running op has had its collection */
+    int warn_mode;    /* 0 on, 1 off, 2 error */
+    char *lib;        /* folder that holds sft/, or NULL */
+    char *lib_source; /* prefix of debug sources of the library's files */
     int op_select, op_slice, op_unsqueeze, op_index, op_index_put, op_copy, op_fill, op_to,
         op_detach, op_clone, op_zeros, op_transpose, op_permute, op_nonzero;
 } binding;
@@ -117,7 +118,8 @@ static inline void sftl_end(sftl_call *c, binding *u) {
     if (__builtin_expect(u->reclaimed, 0)) sftl_flush(u);
 }
 
-/* ---- errors (errors.c) --------------------------------------------------------------------------- */
+/* ---- errors (errors.c)
+ * --------------------------------------------------------------------------- */
 
 void sftl_open_errors(lua_State *L, binding *u);
 /* Raises an sft error: {code =, message =, where =}. */
@@ -132,7 +134,8 @@ const char *sftl_kind(lua_State *L, int index, char buf[64]);
 /* Small distance between two names; for "did you mean". */
 int sftl_distance(const char *a, size_t alen, const char *b, size_t blen);
 
-/* ---- collector (gc.c) ---------------------------------------------------------------------------- */
+/* ---- collector (gc.c)
+ * ---------------------------------------------------------------------------- */
 
 void sftl_open_gc(lua_State *L, binding *u);
 void sftl_drive(lua_State *L, binding *u);
@@ -145,7 +148,8 @@ static inline void sftl_collect(lua_State *L, binding *u) {
         sftl_tidy(L, u);
 }
 
-/* ---- handles (tensor_mt.c) ------------------------------------------------------------------------ */
+/* ---- handles (tensor_mt.c)
+ * ------------------------------------------------------------------------ */
 
 void sftl_open_tensor(lua_State *L, binding *u);
 void sftl_scope_note(lua_State *L, binding *u); /* the handle on the top was made in a scope */
@@ -189,7 +193,8 @@ bool sftl_anchor_room(sftl_anchor *a, int n); /* n NULL entries; false: no memor
 /* Pushes a Lua list of the anchor's tensors (moved out of it); NULL entries are nil. */
 void sftl_push_list(lua_State *L, binding *u, sftl_anchor *a);
 
-/* ---- dtypes, devices, generators (objects.c) -------------------------------------------------------- */
+/* ---- dtypes, devices, generators (objects.c)
+ * -------------------------------------------------------- */
 
 void sftl_open_objects(lua_State *L, binding *u);
 void sftl_push_dtype(lua_State *L, binding *u, sft_dtype d);
@@ -199,13 +204,14 @@ bool sftl_to_dtype(lua_State *L, const binding *u, int index, sft_dtype *out);
 bool sftl_to_device(lua_State *L, const binding *u, int index, sft_device *out);
 sft_generator *sftl_to_generator(lua_State *L, const binding *u, int index);
 
-/* ---- arguments (args.c) ----------------------------------------------------------------------------- */
+/* ---- arguments (args.c)
+ * ----------------------------------------------------------------------------- */
 
 enum { SFTL_INLINE = 40 };
 typedef struct frame {
     sft_value v[SFT_MAX_PARAMS];
     sft_tensor *dst;
-    int keywords;     /* stack index of the keyword table, or 0 */
+    int keywords; /* stack index of the keyword table, or 0 */
     bool has_out;
     int nints, nts;
     void *blocks;     /* long lists */
@@ -233,15 +239,15 @@ sft_tensor **frame_tensors(frame *f, size_t n);
 /* Overloads of one name. */
 typedef struct op_set {
     const char *name;
-    uint16_t flags;   /* of all rows together */
+    uint16_t flags; /* of all rows together */
     uint8_t nrows;
-    uint8_t max_out;  /* results at most */
-    bool list;        /* some row has a varying number of results */
+    uint8_t max_out; /* results at most */
+    bool list;       /* some row has a varying number of results */
     uint16_t rows[12];
 } op_set;
-const op_set *sftl_op_sets(int *n);      /* all of them */
+const op_set *sftl_op_sets(int *n); /* all of them */
 const op_set *sftl_find_set(const char *name, size_t len);
-int sftl_find_op(const char *name);      /* first row of that name, or -1 */
+int sftl_find_op(const char *name); /* first row of that name, or -1 */
 
 /* Sets f->keywords and returns the number of positional arguments, or -1 (error is set). */
 int sftl_split_keywords(lua_State *L, frame *f, int n);
@@ -253,12 +259,13 @@ int sftl_args_error(lua_State *L, binding *u, const op_set *set, frame *f)
 /* Reads a list of whole numbers (or one number) into the frame. False: error set. */
 bool sftl_read_int(lua_State *L, int index, int64_t *out);
 
-/* Options of hand-written functions: the value of a keyword at `table`, pushed; false if nil. Raises
- * for keywords that are not in the NULL-terminated list. */
+/* Options of hand-written functions: the value of a keyword at `table`, pushed; false if nil.
+ * Raises for keywords that are not in the NULL-terminated list. */
 void sftl_check_keywords(lua_State *L, binding *u, const char *fname, int table,
                          const char *const *known);
 
-/* ---- calls (call.c) ------------------------------------------------------------------------------------ */
+/* ---- calls (call.c)
+ * ------------------------------------------------------------------------------------ */
 
 void sftl_open_ops(lua_State *L, binding *u, int sft, int methods, int functional);
 void sftl_open_operators(lua_State *L, binding *u); /* into the metatable on the top */
@@ -268,13 +275,14 @@ sft_status sftl_op(lua_State *L, binding *u, int op, unsigned mode, const sft_va
 /* The op by number, or an error that it is missing in this build. */
 int sftl_need(lua_State *L, binding *u, int op, const char *name);
 
-/* ---- the rest ---------------------------------------------------------------------------------------------- */
+/* ---- the rest
+ * ---------------------------------------------------------------------------------------------- */
 
 int sftl_index_read(lua_State *L, binding *u);  /* x[key], key at 2 is no string */
 int sftl_index_write(lua_State *L, binding *u); /* x[key] = value */
 void sftl_open_methods(lua_State *L, binding *u, int methods);
-/* Makes a tensor of a Lua value (number, boolean, nested table); raw access only. dtype < 0: inferred.
- * NULL with the engine's error set. */
+/* Makes a tensor of a Lua value (number, boolean, nested table); raw access only. dtype < 0:
+ * inferred. NULL with the engine's error set. */
 sft_tensor *sftl_build(lua_State *L, const binding *u, int index, int dtype, sft_device device,
                        const char *fname);
 /* tolist; `t` must be held by more than its argument: memory is allocated. */

@@ -2,7 +2,8 @@
  * and the arithmetic operators. */
 #include "bind.h"
 
-/* ---- results -------------------------------------------------------------------------------------- */
+/* ---- results
+ * -------------------------------------------------------------------------------------- */
 
 /* A result that is the first argument itself is given back as the same handle. */
 static bool same_handle(lua_State *L, const binding *u, const sft_tensor *t) {
@@ -28,8 +29,8 @@ static int fill_results(lua_State *L, binding *u, frame *f, int first, sft_tenso
 static int call_list(lua_State *L, binding *u, unsigned mode, int op, frame *f, int anchor) {
     sftl_anchor *a = lua_touserdata(L, anchor);
     sftl_call c = sftl_begin(L, u);
-    sft_status st = sft_call_list((sft_op_id)op, mode, f->v, sft_op_get_info((sft_op_id)op)->nparams,
-                                  &a->list, &a->n);
+    sft_status st = sft_call_list((sft_op_id)op, mode, f->v,
+                                  sft_op_get_info((sft_op_id)op)->nparams, &a->list, &a->n);
     sftl_end(&c, u);
     frame_free(f);
     if (st != SFT_OK) {
@@ -97,7 +98,8 @@ static int call_inplace(lua_State *L) {
     return call_rows(L, SFT_CALL_ONE_BASED | SFT_CALL_INPLACE, SFT_F_INPLACE);
 }
 
-/* ---- for hand-written functions --------------------------------------------------------------------- */
+/* ---- for hand-written functions
+ * --------------------------------------------------------------------- */
 
 sft_status sftl_op(lua_State *L, binding *u, int op, unsigned mode, const sft_value *a, int n,
                    sft_tensor **out) {
@@ -113,7 +115,8 @@ int sftl_need(lua_State *L, binding *u, int op, const char *name) {
     return op;
 }
 
-/* ---- operators ---------------------------------------------------------------------------------------- */
+/* ---- operators
+ * ---------------------------------------------------------------------------------------- */
 
 static bool operand(lua_State *L, const binding *u, int index, sft_value *v) {
     if (lua_type(L, index) == LUA_TNUMBER) {
@@ -172,7 +175,8 @@ static int unary(lua_State *L) {
 
 static int order(lua_State *L) {
     binding *u = sftl_u(L);
-    const char *op = lua_tostring(L, lua_upvalueindex(2)), *name = lua_tostring(L, lua_upvalueindex(3));
+    const char *op = lua_tostring(L, lua_upvalueindex(2)),
+               *name = lua_tostring(L, lua_upvalueindex(3));
     sftl_error(L, u, "argument",
                "tensors can't be compared with %s, whose result is always one boolean in Lua; use "
                "x:%s(y), or x:item() %s y for one element",
@@ -181,8 +185,9 @@ static int order(lua_State *L) {
 
 static int concat(lua_State *L) {
     binding *u = sftl_u(L);
-    sftl_error(L, u, "argument", "tensors can't be joined with ..; use sft.cat{a, b}, or "
-                                 "tostring(x) for text");
+    sftl_error(L, u, "argument",
+               "tensors can't be joined with ..; use sft.cat{a, b}, or "
+               "tostring(x) for text");
 }
 
 static int equal(lua_State *L) {
@@ -193,12 +198,20 @@ static int equal(lua_State *L) {
 }
 
 void sftl_open_operators(lua_State *L, binding *u) {
-    static const char *const ops[][2] = {
-        {"__add", "add"}, {"__sub", "sub"}, {"__mul", "mul"}, {"__div", "div"},
-        {"__idiv", "floor_divide"}, {"__mod", "remainder"}, {"__pow", "pow"},
-        {"__band", "bitwise_and"}, {"__bor", "bitwise_or"}, {"__bxor", "bitwise_xor"},
-        {"__shl", "bitwise_left_shift"}, {"__shr", "bitwise_right_shift"}, {"__unm", "neg"},
-        {"__bnot", "bitwise_not"}};
+    static const char *const ops[][2] = {{"__add", "add"},
+                                         {"__sub", "sub"},
+                                         {"__mul", "mul"},
+                                         {"__div", "div"},
+                                         {"__idiv", "floor_divide"},
+                                         {"__mod", "remainder"},
+                                         {"__pow", "pow"},
+                                         {"__band", "bitwise_and"},
+                                         {"__bor", "bitwise_or"},
+                                         {"__bxor", "bitwise_xor"},
+                                         {"__shl", "bitwise_left_shift"},
+                                         {"__shr", "bitwise_right_shift"},
+                                         {"__unm", "neg"},
+                                         {"__bnot", "bitwise_not"}};
     for (size_t i = 0; i < sizeof ops / sizeof *ops; i++) {
         int op = sftl_find_op(ops[i][1]);
         if (op < 0) continue;
@@ -221,7 +234,8 @@ void sftl_open_operators(lua_State *L, binding *u) {
     sftl_setfuncs(L, u, others);
 }
 
-/* ---- registration ---------------------------------------------------------------------------------------- */
+/* ---- registration
+ * ---------------------------------------------------------------------------------------- */
 
 static void put(lua_State *L, binding *u, const op_set *s, lua_CFunction fn, int table,
                 const char *name) {
@@ -232,8 +246,8 @@ static void put(lua_State *L, binding *u, const op_set *s, lua_CFunction fn, int
 }
 
 /* name, and name_ where there is an in-place form */
-static void put_names(lua_State *L, binding *u, const op_set *s, const char *as, int sft, int methods,
-                      int functional) {
+static void put_names(lua_State *L, binding *u, const op_set *s, const char *as, int sft,
+                      int methods, int functional) {
     if (s->flags & SFT_F_METHOD) put(L, u, s, call_method, methods, as);
     if (s->flags & SFT_F_FUNCTION) put(L, u, s, call_function, sft, as);
     if (s->flags & SFT_F_NN) put(L, u, s, call_functional, functional, as);

@@ -8,7 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
-/* ---- dtypes ------------------------------------------------------------------------------------------ */
+/* ---- dtypes
+ * ------------------------------------------------------------------------------------------ */
 
 static sft_dtype check_dtype(lua_State *L, binding *u, int index, const char *fname) {
     sft_dtype d;
@@ -26,7 +27,8 @@ static int get_default_dtype(lua_State *L) {
 
 static int set_default_dtype(lua_State *L) {
     binding *u = sftl_u(L);
-    if (sft_set_default_dtype(check_dtype(L, u, 1, "set_default_dtype")) != SFT_OK) sftl_raise(L, u);
+    if (sft_set_default_dtype(check_dtype(L, u, 1, "set_default_dtype")) != SFT_OK)
+        sftl_raise(L, u);
     return 0;
 }
 
@@ -98,7 +100,8 @@ static int iinfo(lua_State *L) {
     binding *u = sftl_u(L);
     sft_dtype d = check_dtype(L, u, 1, "iinfo");
     if (sft_dtype_is_floating(d) || d == SFT_bool)
-        sftl_error(L, u, "argument", "iinfo: an integer dtype is expected, got %s", sft_dtype_name(d));
+        sftl_error(L, u, "argument", "iinfo: an integer dtype is expected, got %s",
+                   sft_dtype_name(d));
     int bits = (int)sft_dtype_size(d) * 8;
     int64_t max = d == SFT_uint8 ? 255 : (int64_t)(UINT64_MAX >> (65 - bits));
     lua_createtable(L, 0, 4);
@@ -113,7 +116,8 @@ static int iinfo(lua_State *L) {
     return 1;
 }
 
-/* ---- memory -------------------------------------------------------------------------------------------- */
+/* ---- memory
+ * -------------------------------------------------------------------------------------------- */
 
 static sft_device check_device(lua_State *L, binding *u, int index, const char *fname) {
     sft_device d = {SFT_CPU, 0};
@@ -150,11 +154,16 @@ static int memory_stats(lua_State *L) {
     const struct {
         const char *name;
         uint64_t v;
-    } fields[] = {{"allocated", s.allocated},           {"reserved", s.reserved},
-                  {"peak_allocated", s.peak_allocated}, {"peak_reserved", s.peak_reserved},
-                  {"limit", s.limit},                   {"largest_free", s.largest_free},
-                  {"num_allocs", s.num_allocs},         {"live_blocks", s.live_blocks},
-                  {"live_bytes", sft_live_bytes()},     {"live_tensors", (uint64_t)sft_live_tensors()}};
+    } fields[] = {{"allocated", s.allocated},
+                  {"reserved", s.reserved},
+                  {"peak_allocated", s.peak_allocated},
+                  {"peak_reserved", s.peak_reserved},
+                  {"limit", s.limit},
+                  {"largest_free", s.largest_free},
+                  {"num_allocs", s.num_allocs},
+                  {"live_blocks", s.live_blocks},
+                  {"live_bytes", sft_live_bytes()},
+                  {"live_tensors", (uint64_t)sft_live_tensors()}};
     lua_createtable(L, 0, 10);
     for (size_t i = 0; i < sizeof fields / sizeof *fields; i++) {
         lua_pushinteger(L, (lua_Integer)fields[i].v);
@@ -196,7 +205,8 @@ static int set_memory_limit(lua_State *L) {
     int64_t bytes = 0;
     char buf[64];
     if (!lua_isnil(L, 2) && (!sftl_read_int(L, 2, &bytes) || bytes < 0))
-        sftl_error(L, u, "argument", "set_memory_limit: the limit must be a number of bytes, got %s",
+        sftl_error(L, u, "argument",
+                   "set_memory_limit: the limit must be a number of bytes, got %s",
                    sftl_kind(L, 2, buf));
     if (sft_set_memory_limit(d, (size_t)bytes) != SFT_OK) sftl_raise(L, u);
     return 0;
@@ -214,14 +224,16 @@ static int fail_alloc_after(lua_State *L) {
     return 0;
 }
 
-/* ---- threads ------------------------------------------------------------------------------------------- */
+/* ---- threads
+ * ------------------------------------------------------------------------------------------- */
 
 static int set_num_threads(lua_State *L) {
     binding *u = sftl_u(L);
     int64_t n;
     char buf[64];
     if (!sftl_read_int(L, 1, &n) || n < 1 || n > 4096)
-        sftl_error(L, u, "argument", "set_num_threads: expected a number of threads from 1 on, got %s",
+        sftl_error(L, u, "argument",
+                   "set_num_threads: expected a number of threads from 1 on, got %s",
                    sftl_kind(L, 1, buf));
     if (sft_set_num_threads((int)n) != SFT_OK) sftl_raise(L, u);
     return 0;
@@ -232,7 +244,8 @@ static int get_num_threads(lua_State *L) {
     return 1;
 }
 
-/* ---- messages ------------------------------------------------------------------------------------------- */
+/* ---- messages
+ * ------------------------------------------------------------------------------------------- */
 
 /* sft.warn(message): to stderr, unless warnings("off"); an error with warnings("error"). */
 static int warn(lua_State *L) {
@@ -279,12 +292,13 @@ static int collect_env(lua_State *L) {
              SFT_VERSION, LUA_RELEASE, un.sysname, un.release, un.machine, sft_cpu_level(),
              sft_get_num_threads(), u->lib ? u->lib : "not found");
     luaL_addstring(&b, line);
-    snprintf(line, sizeof line, "memory:       %.1f MB in tensors, %.1f MB reserved\nCUDA:         %s\n",
+    snprintf(line, sizeof line,
+             "memory:       %.1f MB in tensors, %.1f MB reserved\nCUDA:         %s\n",
              (double)s.allocated / 1048576.0, (double)s.reserved / 1048576.0,
              "not available (no CUDA backend in this build)");
     luaL_addstring(&b, line);
-    static const char *const vars[] = {"OMP_NUM_THREADS", "SFT_LUA_PATH", "SFT_CPU_LEVEL", "LUA_PATH",
-                                       "LUA_CPATH"};
+    static const char *const vars[] = {"OMP_NUM_THREADS", "SFT_LUA_PATH", "SFT_CPU_LEVEL",
+                                       "LUA_PATH", "LUA_CPATH"};
     for (size_t i = 0; i < sizeof vars / sizeof *vars; i++) {
         const char *v = getenv(vars[i]);
         if (!v) continue;
@@ -295,7 +309,8 @@ static int collect_env(lua_State *L) {
     return 1;
 }
 
-/* ---- devices --------------------------------------------------------------------------------------------- */
+/* ---- devices
+ * --------------------------------------------------------------------------------------------- */
 
 static int get_device(lua_State *L) {
     sftl_push_device(L, sftl_u(L), (sft_device){SFT_CPU, 0});
@@ -329,7 +344,8 @@ static int false_fn(lua_State *L) {
     return 1;
 }
 
-/* ---- small functions ---------------------------------------------------------------------------------------- */
+/* ---- small functions
+ * ---------------------------------------------------------------------------------------- */
 
 /* Calls the method of that name of the first argument. */
 static int call_method(lua_State *L) {
@@ -402,19 +418,35 @@ static int is_terminal(lua_State *L) {
 
 void sftl_open_env(lua_State *L, binding *u, int sft) {
     static const luaL_Reg functions[] = {
-        {"get_default_dtype", get_default_dtype}, {"set_default_dtype", set_default_dtype},
-        {"promote_types", promote_types}, {"result_type", result_type}, {"can_cast", can_cast},
-        {"finfo", finfo}, {"iinfo", iinfo}, {"live_tensors", live_tensors},
-        {"live_bytes", live_bytes}, {"memory_stats", memory_stats},
-        {"memory_allocated", memory_allocated}, {"max_memory_allocated", max_memory_allocated},
-        {"reset_peak_memory_stats", reset_peak}, {"set_memory_limit", set_memory_limit},
-        {"empty_cache", empty_cache}, {"_fail_alloc_after", fail_alloc_after},
-        {"_clock", wall_clock}, {"_isatty", is_terminal}, {"set_num_threads", set_num_threads}, {"get_num_threads", get_num_threads}, {"warn", warn},
-        {"warnings", warnings}, {"collect_env", collect_env}, {"get_device", get_device},
-        {"initialize_distributed_training", initialize_distributed}, {NULL, NULL}};
+        {"get_default_dtype", get_default_dtype},
+        {"set_default_dtype", set_default_dtype},
+        {"promote_types", promote_types},
+        {"result_type", result_type},
+        {"can_cast", can_cast},
+        {"finfo", finfo},
+        {"iinfo", iinfo},
+        {"live_tensors", live_tensors},
+        {"live_bytes", live_bytes},
+        {"memory_stats", memory_stats},
+        {"memory_allocated", memory_allocated},
+        {"max_memory_allocated", max_memory_allocated},
+        {"reset_peak_memory_stats", reset_peak},
+        {"set_memory_limit", set_memory_limit},
+        {"empty_cache", empty_cache},
+        {"_fail_alloc_after", fail_alloc_after},
+        {"_clock", wall_clock},
+        {"_isatty", is_terminal},
+        {"set_num_threads", set_num_threads},
+        {"get_num_threads", get_num_threads},
+        {"warn", warn},
+        {"warnings", warnings},
+        {"collect_env", collect_env},
+        {"get_device", get_device},
+        {"initialize_distributed_training", initialize_distributed},
+        {NULL, NULL}};
     static const luaL_Reg cuda[] = {{"is_available", cuda_is_available}, {"device_count", zero},
-                                    {"empty_cache", empty_cache}, {"synchronize", nothing},
-                                    {"is_initialized", false_fn}, {NULL, NULL}};
+                                    {"empty_cache", empty_cache},        {"synchronize", nothing},
+                                    {"is_initialized", false_fn},        {NULL, NULL}};
     static const char *const methods[] = {"is_floating_point", "numel"};
     lua_pushvalue(L, sft);
     sftl_setfuncs(L, u, functions);

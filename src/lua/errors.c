@@ -74,9 +74,12 @@ int sftl_raise_op(lua_State *L, binding *u, const char *op) {
 
 const char *sftl_kind(lua_State *L, int index, char buf[64]) {
     switch (lua_type(L, index)) {
-    case LUA_TNONE: return "nothing";
-    case LUA_TNIL: return "nil";
-    case LUA_TBOOLEAN: return lua_toboolean(L, index) ? "true" : "false";
+    case LUA_TNONE:
+        return "nothing";
+    case LUA_TNIL:
+        return "nil";
+    case LUA_TBOOLEAN:
+        return lua_toboolean(L, index) ? "true" : "false";
     case LUA_TNUMBER:
         if (lua_isinteger(L, index))
             snprintf(buf, 64, "%lld", (long long)lua_tointeger(L, index));
@@ -116,7 +119,8 @@ int sftl_distance(const char *a, size_t alen, const char *b, size_t blen) {
             int best = one[j - 1] + (a[i - 1] != b[j - 1]);
             if (one[j] + 1 < best) best = one[j] + 1;
             if (row[j - 1] + 1 < best) best = row[j - 1] + 1;
-            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] && two[j - 2] + 1 < best)
+            if (i > 1 && j > 1 && a[i - 1] == b[j - 2] && a[i - 2] == b[j - 1] &&
+                two[j - 2] + 1 < best)
                 best = two[j - 2] + 1;
             row[j] = best;
         }
@@ -128,7 +132,8 @@ int sftl_distance(const char *a, size_t alen, const char *b, size_t blen) {
     return one[blen];
 }
 
-/* ---- the object ------------------------------------------------------------------------------- */
+/* ---- the object -------------------------------------------------------------------------------
+ */
 
 static void push_field(lua_State *L, int index, const char *name) {
     lua_pushstring(L, name);
@@ -202,6 +207,7 @@ void sftl_open_errors(lua_State *L, binding *u) {
     sftl_metatable(L, "sft.Error", &u->error_ref);
     sftl_setfuncs(L, u, meta);
     lua_pop(L, 1);
-    static const luaL_Reg functions[] = {{"_error", error_fn}, {"is_error", is_error}, {NULL, NULL}};
+    static const luaL_Reg functions[] = {
+        {"_error", error_fn}, {"is_error", is_error}, {NULL, NULL}};
     sftl_setfuncs(L, u, functions);
 }

@@ -76,8 +76,9 @@ static int write_safetensors(lua_State *L) {
     free(meta);
     free(names);
     if (!ok)
-        sftl_error(L, u, "argument", "save: names and metadata must be strings, with one tensor per "
-                                     "name");
+        sftl_error(L, u, "argument",
+                   "save: names and metadata must be strings, with one tensor per "
+                   "name");
     if (st != SFT_OK) sftl_raise(L, u);
     return 0;
 }

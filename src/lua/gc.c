@@ -50,9 +50,9 @@ static bool go_generational(lua_State *L, sftl_gc *g) {
     return true;
 }
 
-/* Young collections that take more than 5 % of the time want to be rarer (in incremental mode, which
- * has none: want to be young ones). While collecting costs next to nothing, a small slack is faster:
- * the pool hands back blocks that are still in cache. */
+/* Young collections that take more than 5 % of the time want to be rarer (in incremental mode,
+ * which has none: want to be young ones). While collecting costs next to nothing, a small slack is
+ * faster: the pool hands back blocks that are still in cache. */
 static void adapt(lua_State *L, sftl_gc *g) {
     double t = now(), elapsed = t - g->window_start;
     if (elapsed < 0.1) return;

@@ -53,7 +53,8 @@ static int key_error(lua_State *L, binding *u, key *k) {
     sftl_error(L, u, k->code, "%s", k->error);
 }
 
-/* ---- reading the key ---------------------------------------------------------------------------- */
+/* ---- reading the key ----------------------------------------------------------------------------
+ */
 
 static bool add_list(lua_State *L, binding *u, key *k, int index, item *it) {
     sft_tensor *t = sftl_build(L, u, index, -1, (sft_device){SFT_CPU, 0}, "index");
@@ -90,20 +91,23 @@ static bool add_table(lua_State *L, binding *u, key *k, int index, item *it) {
     if (type == LUA_TBOOLEAN) return add_list(L, u, k, index, it);
     if (n > 3 || n < 2)
         return bad(k, "argument",
-                   n < 2 ? "a range needs both ends: {a, b}, where -1 is the last; {} is all; a list "
-                           "of indices is {{a}}"
-                         : "a range is {a, b} or {a, b, step}; write a list of indices in two pairs "
-                           "of braces: {{1, 3, 4, 6}}");
+                   n < 2
+                       ? "a range needs both ends: {a, b}, where -1 is the last; {} is all; a list "
+                         "of indices is {{a}}"
+                       : "a range is {a, b} or {a, b, step}; write a list of indices in two pairs "
+                         "of braces: {{1, 3, 4, 6}}");
     int64_t v[3] = {0, 0, 1};
     for (size_t i = 0; i < n; i++) {
         lua_rawgeti(L, index, (lua_Integer)i + 1);
         ok = sftl_read_int(L, -1, &v[i]);
         lua_pop(L, 1);
-        if (!ok) return bad(k, "argument", "the ends and the step of a range must be whole numbers");
+        if (!ok)
+            return bad(k, "argument", "the ends and the step of a range must be whole numbers");
     }
     if (v[0] == 0 || v[1] == 0)
         return bad(k, "index", "indices start at 1 (or count from the end: -1), got 0 in a range");
-    if (v[2] < 1) return bad(k, "argument", "the step of a range must be positive; use x:flip(dim)");
+    if (v[2] < 1)
+        return bad(k, "argument", "the step of a range must be positive; use x:flip(dim)");
     *it = (item){.kind = IT_RANGE, .a = v[0], .b = v[1], .step = v[2]};
     return true;
 }
@@ -133,9 +137,10 @@ static bool add_item(lua_State *L, binding *u, key *k, int index) {
     } else {
         sft_tensor **h = type == LUA_TUSERDATA ? sftl_handle(L, u, index) : NULL;
         if (!h || !*h) {
-            snprintf(text, sizeof text,
-                     "expected a whole number, {a, b}, {}, a Tensor, sft.newaxis or \"...\", got %s",
-                     h ? "a released tensor" : sftl_kind(L, index, buf));
+            snprintf(
+                text, sizeof text,
+                "expected a whole number, {a, b}, {}, a Tensor, sft.newaxis or \"...\", got %s",
+                h ? "a released tensor" : sftl_kind(L, index, buf));
             return bad(k, "argument", text);
         }
         it->kind = IT_TENSOR;
@@ -167,17 +172,18 @@ static bool read_key(lua_State *L, binding *u, key *k, int index) {
     return true;
 }
 
-/* ---- the view ------------------------------------------------------------------------------------ */
+/* ---- the view
+ * ------------------------------------------------------------------------------------ */
 
 typedef struct walk {
     lua_State *L;
     binding *u;
     key *k;
-    sft_tensor *x;  /* a reference: the view so far */
-    int dim;        /* of x, where the next item applies */
-    int shown;      /* the dim as the script counts it, for messages */
+    sft_tensor *x; /* a reference: the view so far */
+    int dim;       /* of x, where the next item applies */
+    int shown;     /* the dim as the script counts it, for messages */
     sft_tensor *adv[SFT_MAX_DIMS];
-    int last_adv;   /* 1 + the last dim that has an index tensor */
+    int last_adv; /* 1 + the last dim that has an index tensor */
 } walk;
 
 static bool step(walk *w, int op, const char *name, const sft_value *a, int n) {
@@ -197,12 +203,13 @@ static bool take_int(walk *w, int64_t i) {
             snprintf(w->k->error, sizeof w->k->error,
                      "index: %lld is out of range: dim %d has size 0", (long long)i, w->shown);
         else
-            snprintf(w->k->error, sizeof w->k->error,
-                     "index: %lld is out of range for dim %d of size %lld (1 to %lld, or -1 to -%lld)%s",
-                     (long long)i, w->shown, (long long)size, (long long)size, (long long)size,
-                     i == size + 1 && w->k->n == 1
-                         ? "; a loop over the rows is `for i, row in x:iter() do`"
-                         : "");
+            snprintf(
+                w->k->error, sizeof w->k->error,
+                "index: %lld is out of range for dim %d of size %lld (1 to %lld, or -1 to -%lld)%s",
+                (long long)i, w->shown, (long long)size, (long long)size, (long long)size,
+                i == size + 1 && w->k->n == 1
+                    ? "; a loop over the rows is `for i, row in x:iter() do`"
+                    : "");
         return false;
     }
     sft_value a[3] = {sft_v_tensor(w->x), sft_v_int(w->dim), sft_v_int(i > 0 ? i - 1 : i)};
@@ -258,8 +265,8 @@ static bool count_dims(walk *w, int *fill) {
             snprintf(w->k->error, sizeof w->k->error,
                      "index: a 0-dim tensor has no elements to index; its value is x:item()");
         else
-            snprintf(w->k->error, sizeof w->k->error,
-                     "index: %d indices for a tensor of %d dims", used, ndim);
+            snprintf(w->k->error, sizeof w->k->error, "index: %d indices for a tensor of %d dims",
+                     used, ndim);
         return false;
     }
     *fill = ndim - used;
@@ -276,11 +283,21 @@ static bool apply(walk *w) {
         const item *it = &w->k->items[i];
         bool ok = true;
         switch ((enum item_kind)it->kind) {
-        case IT_INT: ok = take_int(w, it->a), w->shown++; break;
-        case IT_RANGE: ok = take_range(w, it), w->shown++; break;
-        case IT_ALL: w->dim++, w->shown++; break;
-        case IT_ELLIPSIS: w->dim += fill, w->shown += fill; break;
-        case IT_TENSOR: ok = take_tensor(w, it); break;
+        case IT_INT:
+            ok = take_int(w, it->a), w->shown++;
+            break;
+        case IT_RANGE:
+            ok = take_range(w, it), w->shown++;
+            break;
+        case IT_ALL:
+            w->dim++, w->shown++;
+            break;
+        case IT_ELLIPSIS:
+            w->dim += fill, w->shown += fill;
+            break;
+        case IT_TENSOR:
+            ok = take_tensor(w, it);
+            break;
         case IT_NEWAXIS: {
             if (sft_ndim(w->x) == SFT_MAX_DIMS) return bad(w->k, "argument", "too many dims");
             sft_value a[2] = {sft_v_tensor(w->x), sft_v_int(w->dim)};
@@ -303,7 +320,8 @@ static int index_list(walk *w, sft_tensor **list) {
     return n;
 }
 
-/* ---- reading -------------------------------------------------------------------------------------- */
+/* ---- reading
+ * -------------------------------------------------------------------------------------- */
 
 static int fast_select(lua_State *L, binding *u, sft_tensor **r, sft_tensor *t, int64_t i) {
     sft_value a[3] = {sft_v_tensor(t), sft_v_int(0), sft_v_int(i - 1)};
@@ -350,7 +368,8 @@ int sftl_index_read(lua_State *L, binding *u) {
     return 1;
 }
 
-/* ---- writing -------------------------------------------------------------------------------------- */
+/* ---- writing
+ * -------------------------------------------------------------------------------------- */
 
 /* Dims of size 1 in front of what fits: x[1] = t of shape [1, 3]. */
 static bool drop_leading(walk *w, sft_tensor **v, int ndim) {
@@ -407,7 +426,8 @@ int sftl_index_write(lua_State *L, binding *u) {
     sft_value number;
     bool is_number = true, ok = true;
     if (lua_type(L, 3) == LUA_TNUMBER) {
-        number = lua_isinteger(L, 3) ? sft_v_int(lua_tointeger(L, 3)) : sft_v_float(lua_tonumber(L, 3));
+        number =
+            lua_isinteger(L, 3) ? sft_v_int(lua_tointeger(L, 3)) : sft_v_float(lua_tonumber(L, 3));
     } else if (lua_type(L, 3) == LUA_TBOOLEAN) {
         number = sft_v_bool(lua_toboolean(L, 3));
     } else {

@@ -58,9 +58,10 @@ static int dim_argument(lua_State *L, binding *u, sft_tensor *t, const char *fna
         sftl_error(L, u, "argument", "%s: argument 'dim' must be a whole number, got %s", fname,
                    sftl_kind(L, 2, buf));
     if (d == 0)
-        sftl_error(L, u, "index",
-                   "%s: argument 'dim': dims and indices start at 1 (or count from the end: -1), got 0",
-                   fname);
+        sftl_error(
+            L, u, "index",
+            "%s: argument 'dim': dims and indices start at 1 (or count from the end: -1), got 0",
+            fname);
     int n = sft_ndim(t);
     if (d > n || d < -n)
         sftl_error(L, u, "index", "%s: dim %lld is out of range: the tensor has %d dims", fname,
@@ -106,7 +107,8 @@ static int dim(lua_State *L) {
 
 static int numel(lua_State *L) {
     sft_tensor *t = lua_gettop(L) ? sftl_self(L, sftl_u(L), "numel") : NULL;
-    if (!t) sftl_error(L, sftl_u(L), "argument", "numel: a Tensor is expected; call it as x:numel()");
+    if (!t)
+        sftl_error(L, sftl_u(L), "argument", "numel: a Tensor is expected; call it as x:numel()");
     lua_pushinteger(L, sft_numel(t));
     return 1;
 }
@@ -134,7 +136,8 @@ static int storage_id(lua_State *L) {
 }
 
 static int is_floating_point(lua_State *L) {
-    lua_pushboolean(L, sft_dtype_is_floating(sft_dtype_of(sftl_self(L, sftl_u(L), "is_floating_point"))));
+    lua_pushboolean(
+        L, sft_dtype_is_floating(sft_dtype_of(sftl_self(L, sftl_u(L), "is_floating_point"))));
     return 1;
 }
 
@@ -148,7 +151,8 @@ static int is_same(lua_State *L) {
     return 1;
 }
 
-/* ---- conversion -------------------------------------------------------------------------------------- */
+/* ---- conversion
+ * -------------------------------------------------------------------------------------- */
 
 static int run_to(lua_State *L, binding *u, sft_tensor **r, sft_tensor *t, const sft_value *a) {
     sft_tensor *out[SFT_MAX_OUTPUTS];
@@ -277,10 +281,18 @@ static void open_conversions(lua_State *L, binding *u) {
     static const struct {
         const char *name;
         int dtype; /* -1: a device */
-    } list[] = {{"float", SFT_float32}, {"double", SFT_float64}, {"half", SFT_float16},
-                {"bfloat16", SFT_bfloat16}, {"long", SFT_int64}, {"int", SFT_int32},
-                {"short", SFT_int16}, {"char", SFT_int8}, {"byte", SFT_uint8}, {"bool", SFT_bool},
-                {"cpu", -1}, {"cuda", -1}};
+    } list[] = {{"float", SFT_float32},
+                {"double", SFT_float64},
+                {"half", SFT_float16},
+                {"bfloat16", SFT_bfloat16},
+                {"long", SFT_int64},
+                {"int", SFT_int32},
+                {"short", SFT_int16},
+                {"char", SFT_int8},
+                {"byte", SFT_uint8},
+                {"bool", SFT_bool},
+                {"cpu", -1},
+                {"cuda", -1}};
     for (size_t i = 0; i < sizeof list / sizeof *list; i++) {
         lua_pushlightuserdata(L, u);
         lua_pushstring(L, list[i].name);
@@ -293,7 +305,8 @@ static void open_conversions(lua_State *L, binding *u) {
     }
 }
 
-/* ---- rows ---------------------------------------------------------------------------------------------- */
+/* ---- rows
+ * ---------------------------------------------------------------------------------------------- */
 
 static int iter_next(lua_State *L) {
     binding *u = sftl_u(L);
@@ -320,17 +333,30 @@ static int iter(lua_State *L) {
     return 3;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------- */
+/* ---- opening
+ * ------------------------------------------------------------------------------------------- */
 
 void sftl_open_methods(lua_State *L, binding *u, int methods) {
-    static const luaL_Reg list[] = {{"item", item}, {"tolist", tolist}, {"tobytes", tobytes},
-                                    {"size", size}, {"stride", stride},
-                                    {"storage_offset", storage_offset}, {"dim", dim},
-                                    {"ndimension", dim}, {"numel", numel}, {"nelement", numel},
-                                    {"element_size", element_size}, {"is_contiguous", is_contiguous},
-                                    {"data_ptr", data_ptr}, {"_storage_id", storage_id},
-                                    {"is_floating_point", is_floating_point}, {"is_set_to", is_same},
-                                    {"to", to}, {"type_as", type_as}, {"iter", iter}, {NULL, NULL}};
+    static const luaL_Reg list[] = {{"item", item},
+                                    {"tolist", tolist},
+                                    {"tobytes", tobytes},
+                                    {"size", size},
+                                    {"stride", stride},
+                                    {"storage_offset", storage_offset},
+                                    {"dim", dim},
+                                    {"ndimension", dim},
+                                    {"numel", numel},
+                                    {"nelement", numel},
+                                    {"element_size", element_size},
+                                    {"is_contiguous", is_contiguous},
+                                    {"data_ptr", data_ptr},
+                                    {"_storage_id", storage_id},
+                                    {"is_floating_point", is_floating_point},
+                                    {"is_set_to", is_same},
+                                    {"to", to},
+                                    {"type_as", type_as},
+                                    {"iter", iter},
+                                    {NULL, NULL}};
     lua_pushvalue(L, methods);
     sftl_setfuncs(L, u, list);
     open_conversions(L, u);

@@ -10,7 +10,8 @@ static void *check_object(lua_State *L, int index, const void *mt) {
     return ok ? p : NULL;
 }
 
-/* ---- dtypes ----------------------------------------------------------------------------------------- */
+/* ---- dtypes
+ * ----------------------------------------------------------------------------------------- */
 
 static const struct {
     const char *name;
@@ -75,8 +76,8 @@ static int dtype_index(lua_State *L) {
 }
 
 static void open_dtypes(lua_State *L, binding *u) {
-    static const luaL_Reg meta[] = {{"__tostring", dtype_tostring}, {"__index", dtype_index},
-                                    {NULL, NULL}};
+    static const luaL_Reg meta[] = {
+        {"__tostring", dtype_tostring}, {"__index", dtype_index}, {NULL, NULL}};
     int ref;
     sftl_metatable(L, "dtype", &ref);
     u->dtype_mt = lua_topointer(L, -1);
@@ -92,13 +93,15 @@ static void open_dtypes(lua_State *L, binding *u) {
     }
     lua_pop(L, 1);
     for (size_t i = 0; i < sizeof dtype_aliases / sizeof *dtype_aliases; i++) {
-        if (!strcmp(dtype_aliases[i].name, "byte") || !strcmp(dtype_aliases[i].name, "char")) continue;
+        if (!strcmp(dtype_aliases[i].name, "byte") || !strcmp(dtype_aliases[i].name, "char"))
+            continue;
         sftl_push_dtype(L, u, dtype_aliases[i].d);
         lua_setfield(L, -2, dtype_aliases[i].name);
     }
 }
 
-/* ---- devices ---------------------------------------------------------------------------------------- */
+/* ---- devices
+ * ---------------------------------------------------------------------------------------- */
 
 bool sftl_to_device(lua_State *L, const binding *u, int index, sft_device *out) {
     if (lua_type(L, index) == LUA_TSTRING)
@@ -165,8 +168,9 @@ static int device_fn(lua_State *L) {
     if (!lua_isnil(L, 2)) {
         int64_t i;
         if (!sftl_read_int(L, 2, &i) || i < 0 || i > 127 || (d.type == SFT_CPU && i))
-            sftl_error(L, u, "device", "device: the index must be a whole number from 0 on (devices "
-                                       "count from 0; \"cpu\" is 0)");
+            sftl_error(L, u, "device",
+                       "device: the index must be a whole number from 0 on (devices "
+                       "count from 0; \"cpu\" is 0)");
         d.index = (int8_t)i;
     }
     sftl_push_device(L, u, d);
@@ -174,8 +178,8 @@ static int device_fn(lua_State *L) {
 }
 
 static void open_devices(lua_State *L, binding *u) {
-    static const luaL_Reg meta[] = {{"__tostring", device_tostring}, {"__index", device_index},
-                                    {NULL, NULL}};
+    static const luaL_Reg meta[] = {
+        {"__tostring", device_tostring}, {"__index", device_index}, {NULL, NULL}};
     lua_newtable(L);
     lua_pushvalue(L, -1);
     u->devices_ref = luaL_ref(L, LUA_REGISTRYINDEX);
@@ -187,7 +191,8 @@ static void open_devices(lua_State *L, binding *u) {
     lua_pop(L, 1);
 }
 
-/* ---- generators ------------------------------------------------------------------------------------- */
+/* ---- generators
+ * ------------------------------------------------------------------------------------- */
 
 sft_generator *sftl_to_generator(lua_State *L, const binding *u, int index) {
     sft_generator **g = check_object(L, index, u->generator_mt);
@@ -197,7 +202,8 @@ sft_generator *sftl_to_generator(lua_State *L, const binding *u, int index) {
 static sft_generator *self_generator(lua_State *L) {
     binding *u = sftl_u(L);
     sft_generator *g = sftl_to_generator(L, u, 1);
-    if (!g) sftl_error(L, u, "argument", "a Generator is expected; call it as g:name(), not g.name()");
+    if (!g)
+        sftl_error(L, u, "argument", "a Generator is expected; call it as g:name(), not g.name()");
     return g;
 }
 

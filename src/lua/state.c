@@ -7,8 +7,8 @@
 struct sftl_shared {
     _Atomic int refs;
     pthread_mutex_t lock;
-    binding *u;          /* NULL once the state is closed */
-    int *dropped;        /* registry references to give back */
+    binding *u;   /* NULL once the state is closed */
+    int *dropped; /* registry references to give back */
     int ndropped, capdropped;
     _Atomic int waiting; /* ndropped, to be read without the lock */
 };
@@ -31,7 +31,8 @@ void sftl_thread_init(void) {
     sft_set_reclaim(sftl_reclaim, NULL);
 }
 
-/* ---- the shared part ---------------------------------------------------------------------------- */
+/* ---- the shared part ----------------------------------------------------------------------------
+ */
 
 static void shared_release(sftl_shared *s) {
     if (atomic_fetch_sub(&s->refs, 1) != 1) return;
@@ -96,7 +97,8 @@ lua_State *sftl_ref_state(const sftl_ref *r, binding **u) {
     return sftl_running;
 }
 
-/* ---- opening and closing ------------------------------------------------------------------------ */
+/* ---- opening and closing ------------------------------------------------------------------------
+ */
 
 static int state_gc(lua_State *L) {
     binding *u = lua_touserdata(L, 1);
@@ -193,7 +195,8 @@ binding *sftl_open_state(lua_State *L) {
     return u;
 }
 
-/* ---- callbacks from the engine ------------------------------------------------------------------ */
+/* ---- callbacks from the engine ------------------------------------------------------------------
+ */
 
 /* A coroutine's own context would hide the one that the engine runs the callback in. */
 void sftl_enter_callback(lua_State *L, binding *u, sftl_entered *e) {

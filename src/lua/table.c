@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- reading a nested table: shape and kind first, then the elements ------------------------------ */
+/* ---- reading a nested table: shape and kind first, then the elements
+ * ------------------------------ */
 
 enum { K_NONE, K_BOOL, K_INT, K_FLOAT };
 
@@ -41,8 +42,10 @@ static int scalar_kind(nest *s, int depth) {
     lua_State *L = s->L;
     char buf[64], text[160];
     switch (lua_type(L, -1)) {
-    case LUA_TNUMBER: return lua_isinteger(L, -1) ? K_INT : K_FLOAT;
-    case LUA_TBOOLEAN: return K_BOOL;
+    case LUA_TNUMBER:
+        return lua_isinteger(L, -1) ? K_INT : K_FLOAT;
+    case LUA_TBOOLEAN:
+        return K_BOOL;
     case LUA_TUSERDATA: {
         sft_tensor **h = sftl_handle(L, s->u, lua_gettop(L));
         if (!h) break;
@@ -55,7 +58,8 @@ static int scalar_kind(nest *s, int depth) {
         s->tensor_dtype = sft_dtype_of(*h);
         return kind_of_dtype(s->tensor_dtype);
     }
-    default: break;
+    default:
+        break;
     }
     snprintf(text, sizeof text, "must be a number, got %s", sftl_kind(L, -1, buf));
     complain(s, depth, text);
@@ -84,10 +88,11 @@ static bool measure(nest *s, int depth) {
     if (s->sizes[depth] < 0) {
         s->sizes[depth] = n;
     } else if (s->sizes[depth] != n) {
-        snprintf(text, sizeof text,
-                 "has %lld entries, its neighbours have %lld; all tables of one level must be of one "
-                 "length",
-                 (long long)n, (long long)s->sizes[depth]);
+        snprintf(
+            text, sizeof text,
+            "has %lld entries, its neighbours have %lld; all tables of one level must be of one "
+            "length",
+            (long long)n, (long long)s->sizes[depth]);
         return complain(s, depth, text);
     }
     if (n == 0) {
@@ -131,7 +136,8 @@ static bool write_elements(nest *s, int depth) {
     }
     sft_value v;
     if (lua_type(L, -1) == LUA_TNUMBER) {
-        v = lua_isinteger(L, -1) ? sft_v_int(lua_tointeger(L, -1)) : sft_v_float(lua_tonumber(L, -1));
+        v = lua_isinteger(L, -1) ? sft_v_int(lua_tointeger(L, -1))
+                                 : sft_v_float(lua_tonumber(L, -1));
     } else if (lua_type(L, -1) == LUA_TBOOLEAN) {
         v = sft_v_bool(lua_toboolean(L, -1));
     } else {
@@ -183,14 +189,15 @@ sft_tensor *sftl_build(lua_State *L, const binding *u, int index, int dtype, sft
     return t;
 }
 
-/* ---- sft.tensor and its relatives -------------------------------------------------------------------- */
+/* ---- sft.tensor and its relatives
+ * -------------------------------------------------------------------- */
 
 typedef struct options {
     int dtype; /* -1: inferred */
     bool has_device, requires_grad;
     sft_device device;
     int64_t sizes[SFT_MAX_DIMS];
-    int ndim; /* -1: no shape was given */
+    int ndim;              /* -1: no shape was given */
     int64_t offset, count; /* count -1: to the end */
 } options;
 
@@ -214,18 +221,18 @@ static void read_shape(lua_State *L, binding *u, const char *fname, options *o) 
             lua_pop(L, 1);
         }
         if (!ok)
-            sftl_error(L, u, "argument", "%s: shape must be a list of at most %d whole numbers", fname,
-                       SFT_MAX_DIMS);
+            sftl_error(L, u, "argument", "%s: shape must be a list of at most %d whole numbers",
+                       fname, SFT_MAX_DIMS);
     }
 }
 
 static void read_options(lua_State *L, binding *u, int table, const char *fname, bool bytes,
                          options *o) {
     *o = (options){.dtype = -1, .device = {SFT_CPU, 0}, .ndim = -1, .count = -1};
-    static const char *const plain[] = {"dtype", "device", "requires_grad", "pin_memory", "shape",
-                                        NULL};
-    static const char *const all[] = {"dtype", "device", "requires_grad", "shape", "offset", "count",
-                                      NULL};
+    static const char *const plain[] = {"dtype",      "device", "requires_grad",
+                                        "pin_memory", "shape",  NULL};
+    static const char *const all[] = {"dtype", "device", "requires_grad", "shape", "offset",
+                                      "count", NULL};
     char buf[64];
     if (lua_isnoneornil(L, table)) return;
     if (!lua_istable(L, table))
@@ -235,14 +242,16 @@ static void read_options(lua_State *L, binding *u, int table, const char *fname,
     sft_dtype d;
     if (get(L, table, "dtype")) {
         if (!sftl_to_dtype(L, u, -1, &d))
-            sftl_error(L, u, "argument", "%s: argument 'dtype' must be a dtype (sft.float32, \"float32\"), got %s",
+            sftl_error(L, u, "argument",
+                       "%s: argument 'dtype' must be a dtype (sft.float32, \"float32\"), got %s",
                        fname, sftl_kind(L, -1, buf));
         o->dtype = d;
         lua_pop(L, 1);
     }
     if (get(L, table, "device")) {
         if (!sftl_to_device(L, u, -1, &o->device))
-            sftl_error(L, u, "device", "%s: argument 'device' must be a device (\"cpu\", \"cuda:0\"), got %s",
+            sftl_error(L, u, "device",
+                       "%s: argument 'device' must be a device (\"cpu\", \"cuda:0\"), got %s",
                        fname, sftl_kind(L, -1, buf));
         o->has_device = true;
         lua_pop(L, 1);
@@ -288,7 +297,8 @@ static sft_tensor *from_bytes(lua_State *L, binding *u, int index, const char *f
     if (o->ndim >= 0) {
         want = 1;
         for (int i = 0; i < o->ndim; i++)
-            if (o->sizes[i] < 0 || __builtin_mul_overflow(want, o->sizes[i], &want)) want = INT64_MAX / 16;
+            if (o->sizes[i] < 0 || __builtin_mul_overflow(want, o->sizes[i], &want))
+                want = INT64_MAX / 16;
     } else {
         if (o->count >= 0) want = o->count;
         if (o->count < 0 && len % esize) want = have + 1;
@@ -296,8 +306,9 @@ static sft_tensor *from_bytes(lua_State *L, binding *u, int index, const char *f
         o->sizes[0] = want;
     }
     if (want > have || (o->count < 0 && want != have)) {
-        snprintf(text, sizeof text, "%s: %zu bytes are %lld elements of %s%s, but %lld are asked for",
-                 fname, len, (long long)have, sft_dtype_name(d), len % esize ? " and a rest" : "",
+        snprintf(text, sizeof text,
+                 "%s: %zu bytes are %lld elements of %s%s, but %lld are asked for", fname, len,
+                 (long long)have, sft_dtype_name(d), len % esize ? " and a rest" : "",
                  (long long)want);
         sft_set_error(SFT_ERR_ARGUMENT, text);
         return NULL;
@@ -342,10 +353,11 @@ static int copy_tensor(lua_State *L, binding *u, sft_tensor **r, const options *
 static int tensor_from(lua_State *L, const char *fname, bool may_share) {
     binding *u = sftl_u(L);
     if (lua_gettop(L) > 2)
-        sftl_error(L, u, "argument",
-                   "%s: takes a value and a table of keywords; for sizes use sft.empty or sft.zeros, "
-                   "for several numbers a table: sft.tensor{1, 2, 3}",
-                   fname);
+        sftl_error(
+            L, u, "argument",
+            "%s: takes a value and a table of keywords; for sizes use sft.empty or sft.zeros, "
+            "for several numbers a table: sft.tensor{1, 2, 3}",
+            fname);
     lua_settop(L, 2);
     sftl_collect(L, u);
     options o;
@@ -375,11 +387,13 @@ static int tensor_from(lua_State *L, const char *fname, bool may_share) {
         }
         sftl_end(&c, u);
         return finish(L, u, r, t, &o);
-    default: break;
+    default:
+        break;
     }
-    sftl_error(L, u, "argument",
-               "%s: expected a number, a boolean, a (nested) table, a Tensor or a string of bytes, got %s",
-               fname, sftl_kind(L, 1, buf));
+    sftl_error(
+        L, u, "argument",
+        "%s: expected a number, a boolean, a (nested) table, a Tensor or a string of bytes, got %s",
+        fname, sftl_kind(L, 1, buf));
 }
 
 static int tensor_fn(lua_State *L) { return tensor_from(L, "tensor", false); }
@@ -400,7 +414,8 @@ static int is_tensor(lua_State *L) {
     return 1;
 }
 
-/* ---- back to Lua ---------------------------------------------------------------------------------------- */
+/* ---- back to Lua
+ * ---------------------------------------------------------------------------------------- */
 
 void sftl_push_value(lua_State *L, const sft_value *v) {
     if (v->kind == SFT_V_INT)

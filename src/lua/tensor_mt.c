@@ -4,7 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* ---- life ----------------------------------------------------------------------------------------- */
+/* ---- life
+ * ----------------------------------------------------------------------------------------- */
 
 sft_tensor *sftl_check(lua_State *L, binding *u, int index, const char *fname) {
     sft_tensor **h = sftl_handle(L, u, index);
@@ -105,7 +106,8 @@ sft_tensor *sft_lua_check(lua_State *L, int index) {
     return t;
 }
 
-/* ---- lists that live across Lua calls -------------------------------------------------------------- */
+/* ---- lists that live across Lua calls
+ * -------------------------------------------------------------- */
 
 static int anchor_gc(lua_State *L) {
     sftl_anchor *a = lua_touserdata(L, 1);
@@ -147,7 +149,8 @@ void sftl_push_list(lua_State *L, binding *u, sftl_anchor *a) {
     }
 }
 
-/* ---- shape ------------------------------------------------------------------------------------------ */
+/* ---- shape
+ * ------------------------------------------------------------------------------------------ */
 
 void sftl_push_shape(lua_State *L, binding *u, const int64_t *v, int n) {
     lua_createtable(L, n, 0);
@@ -226,20 +229,44 @@ static int shape_index(lua_State *L) {
     return 0;
 }
 
-/* ---- attributes --------------------------------------------------------------------------------------- */
+/* ---- attributes
+ * --------------------------------------------------------------------------------------- */
 
 enum attribute {
-    A_SHAPE = 1, A_DTYPE, A_DEVICE, A_REQUIRES_GRAD, A_GRAD, A_GRAD_FN, A_IS_LEAF, A_NDIM, A_T,
-    A_MT, A_DATA, A_IS_CUDA, A_ITEMSIZE, A_NBYTES, A_VERSION
+    A_SHAPE = 1,
+    A_DTYPE,
+    A_DEVICE,
+    A_REQUIRES_GRAD,
+    A_GRAD,
+    A_GRAD_FN,
+    A_IS_LEAF,
+    A_NDIM,
+    A_T,
+    A_MT,
+    A_DATA,
+    A_IS_CUDA,
+    A_ITEMSIZE,
+    A_NBYTES,
+    A_VERSION
 };
 static const struct {
     const char *name;
     int code;
-} attributes[] = {
-    {"shape", A_SHAPE}, {"dtype", A_DTYPE}, {"device", A_DEVICE},
-    {"requires_grad", A_REQUIRES_GRAD}, {"grad", A_GRAD}, {"grad_fn", A_GRAD_FN},
-    {"is_leaf", A_IS_LEAF}, {"ndim", A_NDIM}, {"T", A_T}, {"mT", A_MT}, {"data", A_DATA},
-    {"is_cuda", A_IS_CUDA}, {"itemsize", A_ITEMSIZE}, {"nbytes", A_NBYTES}, {"_version", A_VERSION}};
+} attributes[] = {{"shape", A_SHAPE},
+                  {"dtype", A_DTYPE},
+                  {"device", A_DEVICE},
+                  {"requires_grad", A_REQUIRES_GRAD},
+                  {"grad", A_GRAD},
+                  {"grad_fn", A_GRAD_FN},
+                  {"is_leaf", A_IS_LEAF},
+                  {"ndim", A_NDIM},
+                  {"T", A_T},
+                  {"mT", A_MT},
+                  {"data", A_DATA},
+                  {"is_cuda", A_IS_CUDA},
+                  {"itemsize", A_ITEMSIZE},
+                  {"nbytes", A_NBYTES},
+                  {"_version", A_VERSION}};
 
 /* The same handle each time, so that it serves as a table key. */
 static void push_grad(lua_State *L, binding *u) {
@@ -294,10 +321,18 @@ static int push_attribute(lua_State *L, binding *u, sft_tensor *t, int code) {
         sftl_push_shape(L, u, sizes, n);
         break;
     }
-    case A_DTYPE: sftl_push_dtype(L, u, sft_dtype_of(t)); break;
-    case A_DEVICE: sftl_push_device(L, u, sft_device_of(t)); break;
-    case A_REQUIRES_GRAD: lua_pushboolean(L, sft_requires_grad(t)); break;
-    case A_GRAD: push_grad(L, u); break;
+    case A_DTYPE:
+        sftl_push_dtype(L, u, sft_dtype_of(t));
+        break;
+    case A_DEVICE:
+        sftl_push_device(L, u, sft_device_of(t));
+        break;
+    case A_REQUIRES_GRAD:
+        lua_pushboolean(L, sft_requires_grad(t));
+        break;
+    case A_GRAD:
+        push_grad(L, u);
+        break;
     case A_GRAD_FN: {
         const char *s = sft_grad_fn_name(t);
         if (s)
@@ -306,18 +341,35 @@ static int push_attribute(lua_State *L, binding *u, sft_tensor *t, int code) {
             lua_pushnil(L);
         break;
     }
-    case A_IS_LEAF: lua_pushboolean(L, sft_is_leaf(t)); break;
-    case A_NDIM: lua_pushinteger(L, sft_ndim(t)); break;
-    case A_T: push_view(L, u, A_T, "T"); break;
-    case A_MT: push_view(L, u, A_MT, "mT"); break;
-    case A_DATA: push_view(L, u, A_DATA, "data"); break;
-    case A_IS_CUDA: lua_pushboolean(L, sft_device_of(t).type == SFT_CUDA); break;
-    case A_ITEMSIZE: lua_pushinteger(L, (lua_Integer)sft_dtype_size(sft_dtype_of(t))); break;
+    case A_IS_LEAF:
+        lua_pushboolean(L, sft_is_leaf(t));
+        break;
+    case A_NDIM:
+        lua_pushinteger(L, sft_ndim(t));
+        break;
+    case A_T:
+        push_view(L, u, A_T, "T");
+        break;
+    case A_MT:
+        push_view(L, u, A_MT, "mT");
+        break;
+    case A_DATA:
+        push_view(L, u, A_DATA, "data");
+        break;
+    case A_IS_CUDA:
+        lua_pushboolean(L, sft_device_of(t).type == SFT_CUDA);
+        break;
+    case A_ITEMSIZE:
+        lua_pushinteger(L, (lua_Integer)sft_dtype_size(sft_dtype_of(t)));
+        break;
     case A_NBYTES:
         lua_pushinteger(L, sft_numel(t) * (lua_Integer)sft_dtype_size(sft_dtype_of(t)));
         break;
-    case A_VERSION: lua_pushinteger(L, sft_version_of(t)); break;
-    default: return 0;
+    case A_VERSION:
+        lua_pushinteger(L, sft_version_of(t));
+        break;
+    default:
+        return 0;
     }
     return 1;
 }
@@ -339,8 +391,8 @@ static int unknown_member(lua_State *L, binding *u) {
         }
     }
     if (best <= (len < 4 ? 1 : 2))
-        sftl_error(L, u, "argument", "a Tensor has no attribute or method '%.40s' (did you mean '%s'?)",
-                   name, near);
+        sftl_error(L, u, "argument",
+                   "a Tensor has no attribute or method '%.40s' (did you mean '%s'?)", name, near);
     sftl_error(L, u, "argument", "a Tensor has no attribute or method '%.40s'", name);
 }
 
@@ -360,7 +412,8 @@ static int tensor_index(lua_State *L) {
 
 static void no_finalizer(lua_State *L, binding *u, const char *what) {
     if (u->reclaiming)
-        sftl_error(L, u, "argument", "%s: not from a finalizer that runs in the middle of an op", what);
+        sftl_error(L, u, "argument", "%s: not from a finalizer that runs in the middle of an op",
+                   what);
 }
 
 static void set_grad(lua_State *L, binding *u) {
@@ -395,11 +448,13 @@ static int tensor_newindex(lua_State *L) {
     } else {
         lua_pushvalue(L, 2);
         if (lua_rawget(L, lua_upvalueindex(2)) != LUA_TNIL)
-            sftl_error(L, u, "argument", "the attribute '%.40s' of a Tensor can't be assigned", name);
-        sftl_error(L, u, "argument",
-                   "a Tensor has no attribute '%.40s'; requires_grad, grad and data can be assigned, "
-                   "and elements: x[i] = v",
-                   name);
+            sftl_error(L, u, "argument", "the attribute '%.40s' of a Tensor can't be assigned",
+                       name);
+        sftl_error(
+            L, u, "argument",
+            "a Tensor has no attribute '%.40s'; requires_grad, grad and data can be assigned, "
+            "and elements: x[i] = v",
+            name);
     }
     return 0;
 }
@@ -452,7 +507,8 @@ static int tensor_tostring(lua_State *L) {
     return 1;
 }
 
-/* ---- opening ------------------------------------------------------------------------------------------ */
+/* ---- opening
+ * ------------------------------------------------------------------------------------------ */
 
 static int weak_table(lua_State *L, const char *mode) {
     lua_newtable(L);
@@ -465,8 +521,10 @@ static int weak_table(lua_State *L, const char *mode) {
 
 static void small_metatables(lua_State *L, binding *u) {
     static const luaL_Reg anchor[] = {{"__gc", anchor_gc}, {NULL, NULL}};
-    static const luaL_Reg shape[] = {{"__tostring", shape_tostring}, {"__eq", shape_eq},
-                                     {"__concat", shape_concat}, {"__index", shape_index},
+    static const luaL_Reg shape[] = {{"__tostring", shape_tostring},
+                                     {"__eq", shape_eq},
+                                     {"__concat", shape_concat},
+                                     {"__index", shape_index},
                                      {NULL, NULL}};
     sftl_metatable(L, "sft.anchor", &u->anchor_ref);
     luaL_setfuncs(L, anchor, 0);
@@ -480,11 +538,13 @@ static void small_metatables(lua_State *L, binding *u) {
 
 /* Makes the metatable; pushes the table of methods, to be filled. */
 void sftl_open_tensor(lua_State *L, binding *u) {
-    static const luaL_Reg meta[] = {{"__gc", tensor_gc}, {"__close", tensor_release},
-                                    {"__len", tensor_len}, {"__tostring", tensor_tostring},
+    static const luaL_Reg meta[] = {{"__gc", tensor_gc},
+                                    {"__close", tensor_release},
+                                    {"__len", tensor_len},
+                                    {"__tostring", tensor_tostring},
                                     {NULL, NULL}};
-    static const luaL_Reg methods[] = {{"release", tensor_release}, {"set_data", set_data},
-                                       {NULL, NULL}};
+    static const luaL_Reg methods[] = {
+        {"release", tensor_release}, {"set_data", set_data}, {NULL, NULL}};
     small_metatables(L, u);
     lua_createtable(L, 0, 512);
     sftl_setfuncs(L, u, methods);
@@ -495,8 +555,8 @@ void sftl_open_tensor(lua_State *L, binding *u) {
     sftl_metatable(L, "Tensor", &u->tensor_ref);
     sftl_setfuncs(L, u, meta);
     sftl_open_operators(L, u);
-    static const luaL_Reg access[] = {{"__index", tensor_index}, {"__newindex", tensor_newindex},
-                                      {NULL, NULL}};
+    static const luaL_Reg access[] = {
+        {"__index", tensor_index}, {"__newindex", tensor_newindex}, {NULL, NULL}};
     for (const luaL_Reg *r = access; r->name; r++) {
         lua_pushlightuserdata(L, u);
         lua_pushvalue(L, -3);
