@@ -5,20 +5,23 @@
 
 /* ---- arguments ------------------------------------------------------------------------------- */
 
-static const char *const kind_names[] = {"nothing", "a Tensor", "an integer", "a number",
-                                         "a boolean", "a string", "a dtype", "a device",
-                                         "a Generator", "a list of integers", "a list of numbers",
-                                         "a list of Tensors"};
+static const char *const kind_names[] = {
+    "nothing",     "a Tensor",           "an integer",        "a number",
+    "a boolean",   "a string",           "a dtype",           "a device",
+    "a Generator", "a list of integers", "a list of numbers", "a list of Tensors"};
 static const char *const type_names[] = {
-    "a Tensor",  "a list of Tensors", "a Tensor or a number", "a number",  "an integer",
-    "a number",  "a boolean",         "a string",             "a dim",     "a list of dims",
-    "an index",  "a list of integers", "sizes",               "a list of numbers", "a dtype",
-    "a device",  "a Generator"};
+    "a Tensor",       "a list of Tensors", "a Tensor or a number",
+    "a number",       "an integer",        "a number",
+    "a boolean",      "a string",          "a dim",
+    "a list of dims", "an index",          "a list of integers",
+    "sizes",          "a list of numbers", "a dtype",
+    "a device",       "a Generator"};
 
 /* Does value v fit parameter p? Numbers are converted where nothing is lost. */
 static bool fits(const sft_param *p, sft_value *v) {
     switch ((sft_param_type)p->type) {
-    case SFT_P_TENSOR: return v->kind == SFT_V_TENSOR && v->u.t;
+    case SFT_P_TENSOR:
+        return v->kind == SFT_V_TENSOR && v->u.t;
     case SFT_P_TENSORS:
         if (v->kind == SFT_V_INTS && v->n == 0) v->kind = SFT_V_TENSORS;
         return v->kind == SFT_V_TENSORS;
@@ -40,16 +43,22 @@ static bool fits(const sft_param *p, sft_value *v) {
     case SFT_P_BOOL:
         if (v->kind == SFT_V_INT && (v->u.i == 0 || v->u.i == 1)) *v = sft_v_bool(v->u.i == 1);
         return v->kind == SFT_V_BOOL;
-    case SFT_P_STR: return v->kind == SFT_V_STR;
+    case SFT_P_STR:
+        return v->kind == SFT_V_STR;
     case SFT_P_DIMS:
     case SFT_P_INTS:
         if (v->kind == SFT_V_INTS) return !p->fixed || v->n <= 1 || v->n == p->fixed;
         return v->kind == SFT_V_INT;
-    case SFT_P_SIZES: return v->kind == SFT_V_INTS || v->kind == SFT_V_INT;
-    case SFT_P_FLOATS: return v->kind == SFT_V_FLOATS || v->kind == SFT_V_INTS;
-    case SFT_P_DTYPE: return v->kind == SFT_V_DTYPE;
-    case SFT_P_DEVICE: return v->kind == SFT_V_DEVICE;
-    case SFT_P_GENERATOR: return v->kind == SFT_V_GENERATOR;
+    case SFT_P_SIZES:
+        return v->kind == SFT_V_INTS || v->kind == SFT_V_INT;
+    case SFT_P_FLOATS:
+        return v->kind == SFT_V_FLOATS || v->kind == SFT_V_INTS;
+    case SFT_P_DTYPE:
+        return v->kind == SFT_V_DTYPE;
+    case SFT_P_DEVICE:
+        return v->kind == SFT_V_DEVICE;
+    case SFT_P_GENERATOR:
+        return v->kind == SFT_V_GENERATOR;
     }
     return false;
 }
@@ -75,8 +84,8 @@ static sft_status complete(const sft_op_info *info, const sft_value *args, int n
         if (!fits(p, &values[i]))
             return sft_fail(SFT_ERR_ARGUMENT, "%s: argument '%.*s' must be %s, got %s", info->name,
                             p->len, p->name, type_names[p->type], kind_names[values[i].kind]);
-        if (values[i].kind == SFT_V_INT && (p->type == SFT_P_DIMS || p->type == SFT_P_INTS ||
-                                            p->type == SFT_P_SIZES)) {
+        if (values[i].kind == SFT_V_INT &&
+            (p->type == SFT_P_DIMS || p->type == SFT_P_INTS || p->type == SFT_P_SIZES)) {
             ints[i] = values[i].u.i;
             values[i] = sft_v_ints(&ints[i], 1);
         }
@@ -84,7 +93,8 @@ static sft_status complete(const sft_op_info *info, const sft_value *args, int n
     return SFT_OK;
 }
 
-/* ---- what holds for every op ------------------------------------------------------------------- */
+/* ---- what holds for every op -------------------------------------------------------------------
+ */
 
 /* Calls fn for each tensor among the values, until it returns false. */
 #define EACH_TENSOR(info, values, t, i, ...)                                                       \
@@ -132,7 +142,8 @@ static sft_status check_devices(const sft_op_info *info, const sft_value *values
     return SFT_OK;
 }
 
-/* ---- in place ---------------------------------------------------------------------------------- */
+/* ---- in place ----------------------------------------------------------------------------------
+ */
 
 static sft_status check_writable(const sft_op_info *info, sft_tensor *x, bool recording) {
     if (recording && sft_tensor_needs_grad(x)) {
@@ -154,9 +165,10 @@ static sft_status check_writable(const sft_op_info *info, sft_tensor *x, bool re
 /* Writes result r into x: shape must be equal, dtype castable. */
 static sft_status write_back(const sft_op_info *info, sft_tensor *x, sft_tensor *r) {
     if (r->ndim != x->ndim || memcmp(r->shape, x->shape, sizeof(int64_t) * x->ndim) != 0)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s_: the result has shape %s, which does not fit into the tensor of shape %s",
-                        info->name, SFT_SHAPE(r), SFT_SHAPE(x));
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "%s_: the result has shape %s, which does not fit into the tensor of shape %s",
+            info->name, SFT_SHAPE(r), SFT_SHAPE(x));
     if (!sft_can_cast(r->dtype, x->dtype))
         return sft_fail(SFT_ERR_ARGUMENT,
                         "%s_: result type %s can't be cast to the tensor's type %s", info->name,
@@ -285,7 +297,8 @@ static sft_status invoke_out(sft_opctx *c, sft_tensor *dst, bool needs) {
     return into_dst(c, dst);
 }
 
-/* ---- the one way in ------------------------------------------------------------------------------ */
+/* ---- the one way in
+ * ------------------------------------------------------------------------------ */
 
 sft_status sft_invoke(sft_op_id op, unsigned mode, sft_value *values, sft_tensor *dst,
                       sft_tensor **out, int *nout, sft_tensor ***list) {
@@ -301,7 +314,8 @@ sft_status sft_invoke(sft_op_id op, unsigned mode, sft_value *values, sft_tensor
         st = invoke_out(&c, dst, needs);
     } else {
         if (info->flags & SFT_F_MUTATES) {
-            if (values[0].kind == SFT_V_TENSOR) st = check_writable(info, values[0].u.t, sft_recording());
+            if (values[0].kind == SFT_V_TENSOR)
+                st = check_writable(info, values[0].u.t, sft_recording());
         }
         if (st == SFT_OK) st = run_impl(&c, row->grad != SFT_GRAD_COMPOSITE);
         if (st == SFT_OK && (info->flags & SFT_F_MUTATES) && values[0].kind == SFT_V_TENSOR)
@@ -310,10 +324,11 @@ sft_status sft_invoke(sft_op_id op, unsigned mode, sft_value *values, sft_tensor
             if (row->grad == SFT_GRAD_RULE)
                 st = sft_record(op, values, c.list ? c.list : out, c.nout, false);
             else if (row->grad == SFT_GRAD_UNWRITTEN)
-                st = sft_fail(SFT_ERR_AUTOGRAD,
-                              "%s: its gradient is not written yet; call it inside sft.no_grad() or "
-                              "on x:detach()",
-                              info->name);
+                st =
+                    sft_fail(SFT_ERR_AUTOGRAD,
+                             "%s: its gradient is not written yet; call it inside sft.no_grad() or "
+                             "on x:detach()",
+                             info->name);
         }
     }
     if (SFT_UNLIKELY(st != SFT_OK)) {
@@ -347,6 +362,23 @@ sft_status sft_invoke(sft_op_id op, unsigned mode, sft_value *values, sft_tensor
     return SFT_OK;
 }
 
+/* An error of an op that another one is made of speaks of the one that was called. */
+static void name_outer(const sft_op_info *info) {
+    sft_tls *t = sft_thread();
+    size_t n = strspn(t->message, "abcdefghijklmnopqrstuvwxyz_0123456789"),
+           own = strlen(info->name);
+    if (n == 0 || strncmp(t->message + n, ": ", 2) != 0 ||
+        (n >= own && memcmp(t->message, info->name, own) == 0))
+        return;
+    for (int i = 0; i < SFT_OP_COUNT; i++) {
+        const char *name = sft_op_get_info((sft_op_id)i)->name;
+        if (strlen(name) != n || memcmp(t->message, name, n) != 0) continue;
+        memmove(t->message, t->message + n + 2, strlen(t->message + n + 2) + 1);
+        sft_error_prefix(info->name);
+        return;
+    }
+}
+
 /* From the outside: a fresh error, the caller's index base. */
 static sft_status outer_call(sft_op_id op, unsigned mode, const sft_value *args, int n,
                              sft_tensor *dst, sft_tensor **out, int *nout, sft_tensor ***list) {
@@ -359,7 +391,10 @@ static sft_status outer_call(sft_op_id op, unsigned mode, const sft_value *args,
     uint8_t base = t->index_base;
     t->index_base = mode & SFT_CALL_ONE_BASED;
     sft_status st = complete(info, args, n, values, ints);
-    if (st == SFT_OK) st = sft_invoke(op, mode, values, dst, out, nout, list);
+    if (st == SFT_OK) {
+        st = sft_invoke(op, mode, values, dst, out, nout, list);
+        if (SFT_UNLIKELY(st != SFT_OK) && t->depth == 0 && st != SFT_ERR_CALLBACK) name_outer(info);
+    }
     t->index_base = base;
     return st;
 }
@@ -389,7 +424,8 @@ sft_tensor *sft_call1(sft_op_id op, const sft_value *args, int n) {
     return nout ? out[0] : NULL;
 }
 
-/* ---- calls from inside -------------------------------------------------------------------------- */
+/* ---- calls from inside --------------------------------------------------------------------------
+ */
 
 static int inner_call(sft_op_id op, unsigned mode, const sft_value *args, int n, sft_tensor **out) {
     sft_tls *t = sft_thread();
@@ -421,13 +457,15 @@ bool sft_do_n(sft_op_id op, const sft_value *args, int n, sft_tensor **out, int 
     return got >= nout && !sft_failed();
 }
 
-/* ---- kernels ------------------------------------------------------------------------------------- */
+/* ---- kernels
+ * ------------------------------------------------------------------------------------- */
 
 const sft_backend *sft_backend_of(sft_device d) {
     if (d.type == SFT_CPU) return sft_cpu_backend();
     char name[16];
-    sft_fail(SFT_ERR_DEVICE, "device %s is not available: this build has no backend for it; use "
-                             "\"cpu\" or sft.get_device()",
+    sft_fail(SFT_ERR_DEVICE,
+             "device %s is not available: this build has no backend for it; use "
+             "\"cpu\" or sft.get_device()",
              sft_device_name(d, name));
     return NULL;
 }
@@ -441,8 +479,8 @@ sft_status sft_run_kernel(sft_kcall *k, sft_device device) {
         const sft_tensor *x = NULL;
         for (int i = 0; i < k->nt && !x; i++) x = k->t[i];
         return sft_fail(SFT_ERR_UNSUPPORTED, "%s: not supported for %s on %s",
-                        sft_op_get_info(k->op)->name, x ? sft_dtype_name(x->dtype) : "these arguments",
-                        be->name);
+                        sft_op_get_info(k->op)->name,
+                        x ? sft_dtype_name(x->dtype) : "these arguments", be->name);
     }
     sft_status st = kernel(k);
     if (SFT_UNLIKELY(sft_interrupted())) {
