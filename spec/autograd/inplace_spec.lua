@@ -25,7 +25,7 @@ describe("version counters", function()
     x[1] = 5
     assert.is_true(x._version > before)
     before = x._version
-    local _ = x + 1, x:sum(), x:clone()
+    local _ = {x + 1, x:sum(), x:clone()}
     assert.equal(before, x._version)
   end)
 

@@ -13,7 +13,8 @@ local function write(text)
 end
 
 local function npy(descr, order, shape, data, version)
-  local header = ("{'descr': '%s', 'fortran_order': %s, 'shape': (%s), }"):format(descr, order and "True" or "False", shape)
+  local header = ("{'descr': '%s', 'fortran_order': %s, 'shape': (%s), }"):format(descr, order and "True" or "False",
+    shape)
   header = header .. (" "):rep(20) .. "\n"
   version = version or 1
   local len = version == 1 and string.pack("<I2", #header) or string.pack("<I4", #header)
@@ -34,7 +35,8 @@ describe("npy", function()
   end)
 
   it("in both orders and byte orders", function()
-    near({{1, 2, 3}, {4, 5, 6}}, sft.read_npy(npy("<i2", false, "2, 3", string.pack("<i2i2i2i2i2i2", 1, 2, 3, 4, 5, 6))))
+    near({{1, 2, 3}, {4, 5, 6}}, sft.read_npy(npy("<i2", false, "2, 3", string.pack("<i2i2i2i2i2i2", 1, 2, 3, 4, 5,
+      6))))
     near({{1, 3, 5}, {2, 4, 6}}, sft.read_npy(npy("<i2", true, "2, 3", string.pack("<i2i2i2i2i2i2", 1, 2, 3, 4, 5, 6))))
     near({{1, 2}, {3, -4}}, sft.read_npy(npy(">i4", false, "2, 2", string.pack(">i4i4i4i4", 1, 2, 3, -4))))
     near({{1, 3}, {2, -4.5}}, sft.read_npy(npy(">f8", true, "2, 2", string.pack(">dddd", 1, 2, 3, -4.5))))

@@ -43,7 +43,8 @@ describe("a safetensors file", function()
     file("{" .. entry("b", "U8", "1", 4, 5) .. "," .. entry("a", "F32", "1", 0, 4) .. "}", string.pack("<fB", 1.5, 7))
     near({1.5}, sft.load(path).a)
     -- tensors without elements, at the start, between and at the end
-    file("{" .. entry("z", "F32", "0", 0, 0) .. "," .. entry("a", "U8", "1", 0, 1) .. "," .. entry("y", "I64", "3,0", 1, 1)
+    file("{" .. entry("z", "F32", "0", 0, 0) .. "," .. entry("a", "U8", "1", 0, 1) .. "," .. entry("y", "I64", "3,0",
+      1, 1)
       .. "}", 1)
     assert.same({3, 0}, values.shape(sft.load(path).y))
     file('{"__metadata__":{"k":"v","l":"\\u00e9\\n"},' .. entry("a", "BF16", "1", 0, 2) .. "}", 2)

@@ -132,11 +132,14 @@ end
 
 local function number()
   if chance(50) then return integer() end
-  return pick {0.0, -0.0, 0.5, -1.5, 1e-8, 1.0, 2.0, 3.25, 1e308, -1e308, 0 / 0, math.huge, -math.huge, 2.0 ^ 63, 2.0 ^ 53}
+  return pick {0.0, -0.0, 0.5, -1.5, 1e-8, 1.0, 2.0, 3.25, 1e308, -1e308, 0 / 0, math.huge, -math.huge, 2.0 ^ 63,
+    2.0 ^ 53}
 end
 
-local words = {"mean", "sum", "none", "batchmean", "fro", "floor", "trunc", "tanh", "same", "valid", "reflect", "constant",
-  "circular", "replicate", "add", "prod", "amax", "bilinear", "nearest", "bicubic", "xy", "", "x", ("y"):rep(300), "a\0b", "left"}
+local words = {"mean", "sum", "none", "batchmean", "fro", "floor", "trunc", "tanh", "same", "valid", "reflect",
+  "constant",
+  "circular", "replicate", "add", "prod", "amax", "bilinear", "nearest", "bicubic", "xy", "", "x", ("y"):rep(300),
+    "a\0b", "left"}
 
 local function junk()
   local k = random(13)
@@ -148,7 +151,8 @@ local function junk()
   elseif k == 6 then return released
   elseif k == 7 then return print
   elseif k == 8 then return sft.float32
-  elseif k == 9 then return setmetatable({}, {__index = function() error("index") end, __len = function() error("len") end})
+  elseif k == 9 then return setmetatable({}, {__index = function() error("index") end,
+    __len = function() error("len") end})
   elseif k == 10 then return coroutine.create(print)
   elseif k == 11 then return number()
   elseif k == 12 then return io.stdout
@@ -267,7 +271,7 @@ local function call_once()
     for i = 2, results.n do
       local x = results[i]
       if type(x) == "userdata" and sft.is_tensor(x) then
-        local _ = x.shape, x.dtype
+        local _ = {x.shape, x.dtype}
         if x:numel() < 5000 and chance(30) then tostring(x) end
         if x.requires_grad and x:numel() < 5000 and chance(60) then
           local ok, e = pcall(function()
@@ -341,7 +345,8 @@ local function random_key()
   return out
 end
 
-local equations = {"ij,jk->ik", "i,i->", "ii->i", "ij->ji", "bij,bjk->bik", "...i,i->...", "ij,kl", "a", "", "->", "i->ii",
+local equations = {"ij,jk->ik", "i,i->", "ii->i", "ij->ji", "bij,bjk->bik", "...i,i->...", "ij,kl", "a", "", "->",
+  "i->ii",
   "ij,jk->xk", "i,j,k->ijk", ("a"):rep(60), "i.j->i", "...", ",", "ij,ij->->"}
 
 local function call_other()
@@ -367,10 +372,13 @@ local function call_other()
     local a, b = random_tensor(), chance(60) and random_tensor() or junk()
     if chance(50) then a, b = b, a end
     ok, e = pcall(pick {
-      function() return a + b end, function() return a - b end, function() return a * b end, function() return a / b end,
-      function() return a // b end, function() return a % b end, function() return a ^ b end, function() return a & b end,
+      function() return a + b end, function() return a - b end, function() return a * b end,
+        function() return a / b end,
+      function() return a // b end, function() return a % b end, function() return a ^ b end,
+        function() return a & b end,
       function() return a << b end, function() return a < b end, function() return a .. b end, function() return -a end,
-      function() return ~a end, function() return #a end, function() return a == b end, function() return tostring(a) end,
+      function() return ~a end, function() return #a end, function() return a == b end,
+        function() return tostring(a) end,
     })
     if not ok and not sft.is_error(e) and type(a) ~= "userdata" and type(b) ~= "userdata" then return end
   else

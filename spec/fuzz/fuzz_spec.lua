@@ -11,7 +11,8 @@ describe("the API fuzzer", function()
     local script = io.popen("pwd"):read("l") .. "/spec/fuzz/api_fuzz.lua"
     local r = host.sh(("cd %s && exec %s %s --calls %d --seed %d"):format(folder, host.sftlua, script, calls, seed))
     os.execute("rm -rf " .. folder)
-    assert(r.code == 0, ("api_fuzz --calls %d --seed %d: status %d\n%s\n%s"):format(calls, seed, r.code, r.out:sub(-2000),
+    assert(r.code == 0, ("api_fuzz --calls %d --seed %d: status %d\n%s\n%s"):format(calls, seed, r.code,
+      r.out:sub(-2000),
       r.err:sub(1, 6000)))
     assert.matches("api_fuzz: %d+ calls", r.out)
   end)

@@ -67,7 +67,7 @@ local function compare(expected, grad, tol, what)
   local found = grad and walk.flat(grad) or {}
   for i, e in ipairs(expected) do
     local f = found[i] or 0
-    if not (math.abs(e - f) <= tol * math.max(1, math.abs(e))) then
+    if e ~= e or f ~= f or math.abs(e - f) > tol * math.max(1, math.abs(e)) then
       error(("%s: gradient element %d is %.10g, differences give %.10g"):format(what, i, f, e), 0)
     end
   end

@@ -229,7 +229,8 @@ local function reduction(fn, dim_at, keep_at)
     end
     local out = {}
     for g = 1, numel(kept) do out[g] = fn(groups[g]) end
-    return {sft.tensor(out, {dtype = type(out[1]) == "boolean" and sft.bool or sft.float64}):reshape(keep and kept or left)}
+    return {sft.tensor(out, {dtype = type(out[1]) == "boolean" and sft.bool or sft.float64}):reshape(keep and kept
+      or left)}
   end
 end
 

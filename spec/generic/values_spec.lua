@@ -8,7 +8,7 @@ local naive = require "spec.generic.naive"
 local floating = S.floating
 
 -- The dtype that a row's result has to have, where its class says so.
-local function expected_dtype(row, dtype, args)
+local function expected_dtype(row, args)
   if row.dtypes == "cmp" then return "bool" end
   if (row.dtypes == "num" or row.dtypes == "int" or row.dtypes == "float") and row.dst and row.nout == 1 then
     local d
@@ -37,13 +37,14 @@ for name in ("add sub mul div maximum minimum fmax fmin atan2 copysign xlogy flo
   simple[name] = true
 end
 
-local function reference(row, sample, dtype, fn, args)
+local function reference(row, dtype, fn, args)
   local double = {n = args.n, tensors = {}}
   -- the very values of the walked dtype, in float64
   local seen = {}
   for i, t in ipairs(args.tensors) do
     local spec = args.specs[i]
-    seen[t] = spec.dtype and t:contiguous():clone() or t:to(row.dtypes == "int" and sft.int64 or sft.float64):contiguous()
+    seen[t] = spec.dtype and t:contiguous():clone() or t:to(row.dtypes == "int" and sft.int64
+      or sft.float64):contiguous()
     if spec.dtype and floating[spec.dtype] then seen[t] = t:to(sft.float64):contiguous() end
     if dtype == "bool" and not spec.dtype and row.dtypes == "int" then seen[t] = t:clone():contiguous() end
   end
@@ -96,7 +97,7 @@ describe("generic values", function()
             local again = walk.call(fn, args)
             if not sample.shape_only then walk.same(found, again, 0, here .. ": the same seed") end
           elseif not no_bool(row, dtype) then
-            local good, expected, double = pcall(reference, row, sample, dtype, fn, args)
+            local good, expected, double = pcall(reference, row, dtype, fn, args)
             if not good then error(here .. ": the reference: " .. tostring(expected), 0) end
             walk.same(expected, found, sample.tol, here)
             if layout == "contiguous" and naive[row.id] and dtype == "float64" then
@@ -104,7 +105,7 @@ describe("generic values", function()
               if by_hand then walk.same(by_hand, expected, 100, here .. ": by hand") end
             end
           end
-          local dt = expected_dtype(row, dtype, args)
+          local dt = expected_dtype(row, args)
           if dt and simple[row.name] and #args.tensors > 0 and not (args.kw and args.kw.rounding_mode) then
             assert(walk.dtype(found[1]) == dt, here .. ": dtype " .. walk.dtype(found[1]) .. ", expected " .. dt)
           elseif row.dtypes == "cmp" and not inplace_only then

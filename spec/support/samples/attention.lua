@@ -6,7 +6,8 @@ return function(T)
   return {
     scaled_dot_product_attention = {
       {q, k, v, dtypes = f}, {q, k, v, T({3, 5}, {dtype = "bool"}), dtypes = f},
-      {q, k, v, T({3, 5}), dtypes = f}, {T({1, 2, 3, 4}), T({1, 2, 3, 4}), T({1, 2, 3, 4}), kw = {is_causal = true, scale = 0.5}, dtypes = f},
+      {q, k, v, T({3, 5}), dtypes = f}, {T({1, 2, 3, 4}), T({1, 2, 3, 4}), T({1, 2, 3, 4}), kw = {is_causal = true,
+        scale = 0.5}, dtypes = f},
     },
   }
 end

@@ -60,7 +60,8 @@ return function(T)
   }
   s.where_method = {{T({2, 3}), T({2, 3}, condition), T({3})}, {T({2, 3}), T({3}, condition), 2}}
   s.clamp = {
-    {T({2, 3}), -1, 2}, {T({2, 3}), kw = {max = 1}}, {T({2, 3}), kw = {min = 1}}, {T({2, 3}), 0.25, 1.5, dtypes = "float"},
+    {T({2, 3}), -1, 2}, {T({2, 3}), kw = {max = 1}}, {T({2, 3}), kw = {min = 1}}, {T({2, 3}), 0.25, 1.5,
+      dtypes = "float"},
   }
   s.clamp_tensor = {
     {T({2, 3}), T({2, 3}, {lo = -1, hi = 0}), T({3}, {lo = 0.5, hi = 2})},

@@ -40,7 +40,7 @@ return function(T)
     where_list = {{mask}},
     argwhere = {{m}},
     one_hot = {{ids({2, 3}, 4)}, {ids({5}, 4), 6}},
-    embedding = {{ids({2, 3}, 5), T({5, 4}), dtypes = "float"}, 
+    embedding = {{ids({2, 3}, 5), T({5, 4}), dtypes = "float"},
       {ids({4}, 5), T({5, 4}), 2, dtypes = "float", grad = false}},
   }
 end

@@ -19,7 +19,8 @@ return function(T)
   }
   s.binary_cross_entropy_with_logits = {
     {x, T({3, 4}, {lo = 0.1, hi = 0.9}), dtypes = f},
-    {x, T({3, 4}, {lo = 0.1, hi = 0.9}), kw = {pos_weight = T({4}, {lo = 0.5, hi = 2, grad = false}), reduction = "none"},
+    {x, T({3, 4}, {lo = 0.1, hi = 0.9}), kw = {pos_weight = T({4}, {lo = 0.5, hi = 2, grad = false}),
+      reduction = "none"},
       dtypes = f},
   }
   s.cross_entropy = {
@@ -38,7 +39,8 @@ return function(T)
   s.hinge_embedding_loss = {{T({3}), sign, dtypes = f}}
   s.margin_ranking_loss = {{T({3}), T({3}), sign, 0.5, dtypes = f}}
   s.cosine_embedding_loss = {{x, y, sign, 0.1, dtypes = f}}
-  s.triplet_margin_loss = {{x, y, T({3, 4}), dtypes = f}, {x, y, T({3, 4}), kw = {swap = true, reduction = "none"}, dtypes = f}}
+  s.triplet_margin_loss = {{x, y, T({3, 4}), dtypes = f}, {x, y, T({3, 4}), kw = {swap = true, reduction = "none"},
+    dtypes = f}}
   s.pairwise_distance = {{x, y, dtypes = f}, {x, y, 1, kw = {keepdim = true}, dtypes = f}}
   s.cosine_similarity = {{x, y, dtypes = f}, {x, y, 1, dtypes = f}}
   return s

@@ -14,7 +14,8 @@ return function(T)
     for _, sample in ipairs(s[name]) do sample.dtypes = "float" end
   end
   s.sum[#s.sum + 1] = {T(shape), 1, kw = {dtype = "float64"}}
-  s.prod = {{T({2, 3}, {lo = 0.5, hi = 1.5})}, {T({2, 3}, {lo = 0.5, hi = 2}), 2}, {T({2, 3}), 1, true, dtypes = "float"}}
+  s.prod = {{T({2, 3}, {lo = 0.5, hi = 1.5})}, {T({2, 3}, {lo = 0.5, hi = 2}), 2}, {T({2, 3}), 1, true,
+    dtypes = "float"}}
   s.max = {{T(shape)}, {T({})}}
   s.min = {{T(shape)}, {T({})}}
   s.max_dim = {{T(shape), 2}, {T(shape), -1, true}}

@@ -62,7 +62,8 @@ return function(T)
     repeat_interleave_tensor = {{T({3}), T({3}, {dtype = "int64", lo = 0, hi = 2})},
       {m, T({3}, {dtype = "int64", lo = 0, hi = 2}), 2}},
     pad = {
-      {m, {1, 2}}, {m, {1, 0, 0, 2}, "constant", 5}, {T({2, 3, 4}), {1, -1}}, {T({2, 3, 4}), {2, 1}, "reflect", dtypes = "float"},
+      {m, {1, 2}}, {m, {1, 0, 0, 2}, "constant", 5}, {T({2, 3, 4}), {1, -1}}, {T({2, 3, 4}), {2, 1}, "reflect",
+        dtypes = "float"},
       {T({2, 3, 4}), {2, 1}, "replicate", dtypes = "float"}, {T({2, 3, 4}), {2, 1}, "circular", dtypes = "float"},
     },
     tril = {{T({3, 4})}, {T({2, 3, 3}), 1}, {T({3, 4}), -1}},

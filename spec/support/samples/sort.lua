@@ -4,7 +4,8 @@ return function(T)
   local c = T({2, 3, 4})
   local f = "float"
   return {
-    sort = {{c, dtypes = f}, {c, 2, dtypes = f}, {c, 1, true, dtypes = f}, {T({23}, {lo = -3.9, hi = 3.9}), dtypes = f}},
+    sort = {{c, dtypes = f}, {c, 2, dtypes = f}, {c, 1, true, dtypes = f}, {T({23}, {lo = -3.9, hi = 3.9}),
+      dtypes = f}},
     argsort = {{c, dtypes = f}, {c, 2, true, dtypes = f}},
     topk = {{c, 2, dtypes = f}, {c, 2, 2, false, dtypes = f}, {T({23}, {lo = -3.9, hi = 3.9}), 5, dtypes = f}},
     kthvalue = {{c, 2, dtypes = f}, {c, 2, 2, true, dtypes = f}},
