@@ -1,6 +1,9 @@
 /* elementwise.c: runs a loop over contiguous arrays on operands of any dtype and layout. Operands
  * that are not what the loop takes go through small buffers that stay in the first-level cache. */
 #include "kernels.h"
+#if defined(__AVX__)
+#include <immintrin.h>
+#endif
 
 typedef struct run {
     const sft_kcall *k;
@@ -12,6 +15,7 @@ typedef struct run {
     bool direct[SFT_MAX_OPERANDS];
     bool flat;              /* one dim */
     bool gather;            /* rows too short: buffers are filled across rows */
+    bool stream;            /* a result that no cache holds: it is stored past them */
 } run;
 
 typedef union block {
@@ -39,6 +43,61 @@ static void fill_number(const sft_operand *o, int ct, int64_t n, block *buf) {
 
 static inline size_t ct_size(int ct) { return ct == SFT_float32 ? 4 : ct == SFT_bool ? 1 : 8; }
 
+/* ---- results larger than the caches ------------------------------------------------------------ */
+
+#if defined(__AVX__)
+
+/* An ordinary store reads the line first, a third of the traffic of `a + b`. */
+enum { STREAM_BYTES = 32 << 20 };
+
+static void stream_out(char *dst, const char *src, size_t bytes) {
+    size_t head = -(uintptr_t)dst & 31;
+    if (head > bytes) head = bytes;
+    memcpy(dst, src, head);
+    size_t i = head;
+    for (; i + 64 <= bytes; i += 64) {
+        _mm256_stream_si256((__m256i *)(dst + i), _mm256_loadu_si256((const __m256i *)(src + i)));
+        _mm256_stream_si256((__m256i *)(dst + i + 32),
+                            _mm256_loadu_si256((const __m256i *)(src + i + 32)));
+    }
+    memcpy(dst + i, src + i, bytes - i);
+}
+
+/* The loop by blocks into a buffer, and from there to memory. */
+static void run_streaming(const run *r, char *const *ptr, int64_t n, block *buf) {
+    int nop = r->it->nop;
+    int64_t size[SFT_MAX_OPERANDS];
+    for (int j = 0; j < nop; j++) size[j] = (int64_t)ct_size(j ? r->in_ct[j] : r->out_ct);
+    for (int64_t i = 0; i < n; i += SFT_BLOCK) {
+        int64_t m = n - i < SFT_BLOCK ? n - i : SFT_BLOCK;
+        r->loop(m, buf, ptr[1] + i * size[1], nop > 2 ? ptr[2] + i * size[2] : NULL,
+                nop > 3 ? ptr[3] + i * size[3] : NULL, r->k);
+        stream_out(ptr[0] + i * size[0], (const char *)buf, (size_t)(m * size[0]));
+    }
+    _mm_sfence();
+}
+
+static bool worth_streaming(const sft_iter *it, int out_ct) {
+    if (it->numel < (int64_t)(STREAM_BYTES / ct_size(out_ct))) return false;
+    for (int j = 1; j < it->nop; j++) /* in place the line is there already */
+        if (!it->op[j].is_scalar && it->op[j].data == it->op[0].data) return false;
+    return true;
+}
+
+#else
+
+static void run_streaming(const run *r, char *const *ptr, int64_t n, block *buf) {
+    (void)buf;
+    int nop = r->it->nop;
+    r->loop(n, ptr[0], ptr[1], nop > 2 ? ptr[2] : NULL, nop > 3 ? ptr[3] : NULL, r->k);
+}
+static bool worth_streaming(const sft_iter *it, int out_ct) {
+    (void)it, (void)out_ct;
+    return false;
+}
+
+#endif
+
 /* One row: n elements along the innermost dim. Numbers may have been put into their buffers. */
 static void run_row(const run *r, char *const *ptr, int64_t n, block *buf, bool numbers_filled) {
     const sft_iter *it = r->it;
@@ -48,6 +107,10 @@ static void run_row(const run *r, char *const *ptr, int64_t n, block *buf, bool 
     for (int j = 0; j < nop; j++) {
         stride[j] = it->op[j].stride[in];
         all_direct &= r->direct[j] && stride[j] == (int64_t)ct_size(j ? r->in_ct[j] : r->out_ct);
+    }
+    if (all_direct && r->stream && n >= 2 * SFT_BLOCK) {
+        run_streaming(r, ptr, n, buf);
+        return;
     }
     if (all_direct) {
         r->loop(n, ptr[0], ptr[1], nop > 2 ? ptr[2] : NULL, nop > 3 ? ptr[3] : NULL, r->k);
@@ -203,6 +266,7 @@ static sft_status start(run *r) {
         r->direct[j] = !it->op[j].is_scalar && it->op[j].dtype == want;
     }
     if (!r->loop) r->direct[0] = false;
+    r->stream = r->loop && worth_streaming(it, r->out_ct);
     sft_parallel_for(it->numel, SFT_GRAIN, run_range, r);
     return SFT_OK;
 }
