@@ -21,7 +21,7 @@ typedef struct sftl_scope sftl_scope;
 
 typedef struct sftl_gc {
     size_t threshold;           /* live bytes at which to collect next */
-    size_t slack;               /* growth that is always allowed: 2 to 64 MB */
+    size_t slack;               /* growth that is always allowed: 1 to 64 MB */
     size_t least;               /* smallest live bytes after a collection since the last full one */
     size_t after_full;          /* live bytes after the last full collection */
     double full_cost, full_end; /* seconds */

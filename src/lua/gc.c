@@ -57,10 +57,10 @@ static void adapt(lua_State *L, sftl_gc *g) {
     double t = now(), elapsed = t - g->window_start;
     if (elapsed < 0.1) return;
     if (g->young_time > 0.05 * elapsed || (g->all_time > 0.03 * elapsed && g->slack < 8 * MB)) {
-        if (!go_generational(L, g)) g->slack = min(2 * g->slack, 64 * MB);
+        if (!go_generational(L, g)) g->slack = min(2 * g->slack, 32 * MB);
     } else if (g->all_time < 0.005 * elapsed ||
                (g->slack > 8 * MB && g->young_time < 0.01 * elapsed)) {
-        g->slack = max(g->slack / 2, 2 * MB);
+        g->slack = max(g->slack / 2, MB);
     }
     g->window_start = t;
     g->young_time = g->all_time = 0;
@@ -187,7 +187,7 @@ static int gc_fn(lua_State *L) {
 }
 
 void sftl_open_gc(lua_State *L, binding *u) {
-    u->gc.slack = 8 * MB;
+    u->gc.slack = 2 * MB;
     u->gc.threshold = sft_live_bytes() + u->gc.slack;
     u->gc.least = SIZE_MAX / 4;
     u->gc.window_start = now();
