@@ -116,11 +116,13 @@ int64_t sft_checked_numel(const int64_t *shape, int ndim, size_t esize) {
 
 void sft_contiguous_strides(const int64_t *shape, int ndim, int64_t *strides) {
     int64_t s = 1;
+    bool over = false;
     for (int d = ndim - 1; d >= 0; d--) {
         strides[d] = s;
-        /* it may overflow where another size is 0 */
-        if (shape[d] > 1 && __builtin_mul_overflow(s, shape[d], &s)) s = 1;
+        if (shape[d] > 1) over |= __builtin_mul_overflow(s, shape[d], &s);
     }
+    /* Only where another size is 0; then no element is ever looked for. */
+    for (int d = 0; d < ndim && over; d++) strides[d] = 1;
 }
 
 static bool compute_contiguous(const sft_tensor *t) {
@@ -271,6 +273,7 @@ sft_tensor *sft_tensor_new(sft_storage *storage, sft_dtype dtype, const int64_t 
 
 sft_tensor *sft_view_of(sft_tensor *t, const int64_t *shape, const int64_t *strides, int ndim,
                         int64_t offset) {
+    if (t->numel == 0) offset = 0; /* sizes beside the 0 may be beyond all memory */
     sft_tensor *v = sft_tensor_new(t->storage, (sft_dtype)t->dtype, shape, strides, ndim,
                                    t->data + offset * (int64_t)sft_esize(t));
     if (!v) return NULL;

@@ -118,7 +118,7 @@ static sft_status check_normalized(const sft_opctx *c, const sft_tensor *x, cons
     *n = 1;
     for (int i = 0; i < shape->n && fits; i++) {
         fits = shape->u.ints[i] == x->shape[x->ndim - shape->n + i];
-        *n *= shape->u.ints[i];
+        *n = (int64_t)((uint64_t)*n * (uint64_t)shape->u.ints[i]); /* overflows beside a size 0 */
     }
     if (!fits)
         return sft_fail(SFT_ERR_ARGUMENT,
