@@ -107,6 +107,26 @@ describe("backward", function()
 end)
 
 describe("grad", function()
+  it("runs only what lies between, and leaves the rest as it was", function()
+    local x = leaf {1, 2}
+    local mid = x:exp()
+    local seen = 0
+    mid:register_hook(function() seen = seen + 1 end)
+    local g = sft.autograd.grad((mid * mid):sum(), {mid, mid})
+    near(mid * 2, g[1])
+    near(mid * 2, g[2])
+    mid:backward(g[1])
+    near((x:detach() * 2):exp() * 2, x.grad)
+    assert.equal(2, seen)
+    -- an input below another one
+    local y = x * 3
+    local z = y * y
+    g = sft.autograd.grad(z:sum(), {x, y, z})
+    near({18, 36}, g[1])
+    near({6, 12}, g[2])
+    near({1, 1}, g[3])
+  end)
+
   it("gives gradients without touching .grad", function()
     local x, w = leaf {1, 2}, leaf {3, 4}
     local g = sft.autograd.grad((x * w):sum(), {x, w})
@@ -215,6 +235,15 @@ describe("modes", function()
 end)
 
 describe("hooks", function()
+  it("may not return another shape or dtype", function()
+    for _, change in ipairs {function(g) return g:float() end, function(g) return g:sum() end} do
+      local x = leaf {1, 2}
+      x:register_hook(change)
+      raises("hook returned", function() x:sum():backward() end)
+      assert.is_nil(x.grad)
+    end
+  end)
+
   it("see and replace gradients, in order, until they are removed", function()
     local x = leaf {1, 2}
     local seen = {}

@@ -29,6 +29,28 @@ describe("version counters", function()
     assert.equal(before, x._version)
   end)
 
+  it("catch an argument that is the tensor written to, or shows its memory", function()
+    local writes = {
+      function(y) y:mul_(y) end, function(y) y:div_(y) end, function(y) y:pow_(y) end,
+      function(y) y:addcmul_(y, y) end, function(y) y:mul_(y:view(3)) end,
+    }
+    for _, write in ipairs(writes) do
+      local y = leaf {1, 2, 3} * 1
+      write(y)
+      raises({"modified by an in-place operation"}, function() y:sum():backward() end)
+    end
+    check(function(y) return y:add_(y):sum() end, {1, 2, 3}) -- nothing is saved
+  end)
+
+  it("stay when a call fails before it writes", function()
+    local x, w = leaf {1, 2}, leaf {3, 4}
+    local h = x * 2
+    local y = (h * w):sum()
+    assert.is_false(pcall(function() h:add_(sft.ones(3)) end))
+    y:backward()
+    near({6, 8}, x.grad)
+  end)
+
   it("catch what backward would see changed", function()
     local x, w = leaf {1, 2}, leaf {3, 4}
     local h = x * 2
@@ -96,6 +118,29 @@ describe("in-place operations", function()
     assert.is_true(buffer.requires_grad)
     buffer:sum():backward()
     near({2, 4, 6}, x.grad)
+  end)
+
+  it("that have no gradient cut the history off", function()
+    for _, write in ipairs {
+      function(h) h:gt_(1) end, function(h) h:logical_not_() end, function(h) h:uniform_() end,
+      function(h) h:view(3):normal_() end,
+    } do
+      local x = leaf {1, 2, 3}
+      local h = x * 2
+      write(h)
+      h:sum():backward()
+      near({0, 0, 0}, x.grad)
+    end
+  end)
+
+  it("leave retain_grad with the tensor", function()
+    local x = leaf {1, 2}
+    local h = x * 2
+    h:retain_grad()
+    h:mul_(3)
+    sft.mul(h, 5):sum():backward()
+    near({5, 5}, h.grad)
+    near({30, 30}, x.grad)
   end)
 
   it("through a view change the base's history", function()

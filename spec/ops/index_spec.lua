@@ -207,3 +207,15 @@ describe("masks", function()
     fails("one_hot: index 3", F.one_hot, ids {3}, 2)
   end)
 end)
+
+describe("out =", function()
+  it("may be the tensor that the values are read from", function()
+    local i, all = ids {2, 1, 3}, ids {{2, 1, 3}, {1, 1, 2}, {3, 2, 1}}
+    for name, index in pairs {index_add = i, index_copy = i, scatter = all, scatter_add = all} do
+      local x, source = sft.randn(3, 3), sft.randn(3, 3)
+      local want = sft[name](x, 1, index, source)
+      sft[name](x, 1, index, source, {out = source})
+      assert.is_true(source:eq(want):all():item())
+    end
+  end)
+end)

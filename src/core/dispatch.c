@@ -201,6 +201,13 @@ static void drop_results(sft_opctx *c) {
     c->nout = 0;
 }
 
+/* x was overwritten by what no gradient flows through: none goes to what it held before. */
+static sft_status cut_history(sft_tensor *x, bool recording) {
+    if (!recording || !sft_tensor_needs_grad(x)) return SFT_OK;
+    sft_value a[1] = {sft_v_tensor(x)};
+    return sft_record(SFT_OP_zero, a, &x, 1, true);
+}
+
 static sft_status invoke_inplace(sft_opctx *c, bool needs) {
     const sft_op_row *row = &sft_rows[c->op];
     sft_tensor *x = c->a[0].u.t;
@@ -221,9 +228,11 @@ static sft_status invoke_inplace(sft_opctx *c, bool needs) {
     st = run_impl(c, row->grad != SFT_GRAD_COMPOSITE);
     sft_tensor *r = st == SFT_OK ? c->out[0] : NULL;
     if (st == SFT_OK && r != x) st = write_back(c->info, x, r);
+    bool written = st == SFT_OK || st == SFT_ERR_INTERRUPTED;
     if (st == SFT_OK) {
-        sft_bump_version(x);
-        if (needs && row->grad == SFT_GRAD_RULE) {
+        if (row->grad == SFT_GRAD_NONE) {
+            st = cut_history(x, recording);
+        } else if (needs && row->grad == SFT_GRAD_RULE) {
             sft_value a0 = c->a[0];
             sft_edge e = {0};
             if (old) {
@@ -231,10 +240,11 @@ static sft_status invoke_inplace(sft_opctx *c, bool needs) {
                 e = sft_tensor_edge(x);
                 sft_meta *m = (e.fn || e.leaf) ? sft_tensor_meta(old) : NULL;
                 if (m && e.fn) m->grad_fn = sft_node_retain(e.fn), m->out_nr = e.out_nr;
+                if (!m && (e.fn || e.leaf)) st = SFT_ERR_MEMORY;
                 c->a[0].u.t = old;
             }
             sft_tensor *outs[1] = {x};
-            st = sft_record(c->op, c->a, outs, 1, true);
+            if (st == SFT_OK) st = sft_record(c->op, c->a, outs, 1, true);
             c->a[0] = a0;
             if (e.fn) sft_node_release(e.fn);
             if (e.leaf) sft_release(e.leaf);
@@ -250,6 +260,9 @@ static sft_status invoke_inplace(sft_opctx *c, bool needs) {
             st = sft_fail(SFT_ERR_AUTOGRAD, "%s_: its gradient is not written yet", c->info->name);
         }
     }
+    /* After the recording: an argument that shares x's memory and was saved is no longer what the
+     * rule wants to see, and its version tells. */
+    if (written) sft_bump_version(x);
     sft_release(old);
     drop_results(c);
     if (st == SFT_OK) c->out[c->nout++] = sft_retain(x);
@@ -318,8 +331,10 @@ sft_status sft_invoke(sft_op_id op, unsigned mode, sft_value *values, sft_tensor
                 st = check_writable(info, values[0].u.t, sft_recording());
         }
         if (st == SFT_OK) st = run_impl(&c, row->grad != SFT_GRAD_COMPOSITE);
-        if (st == SFT_OK && (info->flags & SFT_F_MUTATES) && values[0].kind == SFT_V_TENSOR)
+        if (st == SFT_OK && (info->flags & SFT_F_MUTATES) && values[0].kind == SFT_V_TENSOR) {
             sft_bump_version(values[0].u.t);
+            st = cut_history(values[0].u.t, sft_recording());
+        }
         if (st == SFT_OK && needs) {
             if (row->grad == SFT_GRAD_RULE)
                 st = sft_record(op, values, c.list ? c.list : out, c.nout, false);

@@ -3,20 +3,28 @@
 #include "core.h"
 #include <stdlib.h>
 
+typedef struct seen_node {
+    uint64_t seq;
+    sft_node *node; /* not a reference, and not looked at once hooks run */
+    bool leads;     /* autograd.grad: to an input */
+    bool asked;     /* autograd.grad: one of its outputs is an input */
+} seen_node;
+
 typedef struct task {
-    sft_node **heap;   /* references */
+    sft_node **heap; /* references */
     size_t n, cap;
     sft_tensor **leaves; /* references: leaves that got something */
     size_t nleaves, capleaves;
+    seen_node *seen; /* the graph */
+    size_t nseen, capseen;
     bool retain_graph, create_graph;
-    sft_tensor *const *inputs; /* autograd.grad: collect for these only */
     int ninputs;
-    sft_edge *input_edges;
+    sft_edge *input_edges; /* autograd.grad: collect for these only */
     sft_tensor **results;
     uint64_t id;
 } task;
 
-/* ---- the heap -------------------------------------------------------------------------------- */
+/* ---- the heap ------------------------------------------------------------------------------- */
 
 static sft_status push(task *t, sft_node *n) {
     if (n->queued) return SFT_OK;
@@ -49,7 +57,7 @@ static sft_node *pop(task *t) {
     return top;
 }
 
-/* ---- adding gradients up ----------------------------------------------------------------------- */
+/* ---- adding gradients up -------------------------------------------------------------------- */
 
 /* *sum += g. A sum that nobody else sees is added to in place. */
 static sft_status add_up(task *t, sft_tensor **sum, sft_tensor *g) {
@@ -119,53 +127,79 @@ static int wanted(const task *t, const sft_edge *e) {
     return -1;
 }
 
+/* ---- the graph before the run --------------------------------------------------------------- */
+
+static sft_status see(task *t, sft_node *n) {
+    if (!n || n->visit == t->id) return SFT_OK;
+    if (!sft_grow((void **)&t->seen, &t->capseen, t->nseen + 1, sizeof *t->seen))
+        return sft_fail(SFT_ERR_MEMORY, "out of memory");
+    n->visit = t->id;
+    t->seen[t->nseen++] = (seen_node){.seq = n->seq, .node = n};
+    return SFT_OK;
+}
+
+/* Lists root and the nodes that it leads to. backward: counts for each leaf the edges that lead to
+ * it, so that its gradient is known to be complete (and its hooks run) as early as possible. */
+static sft_status walk(task *t, sft_node *root) {
+    size_t at = t->nseen;
+    SFT_TRY(see(t, root));
+    for (; at < t->nseen; at++) {
+        const sft_node *n = t->seen[at].node;
+        for (int i = 0; i < n->nedges; i++) {
+            SFT_TRY(see(t, n->edges[i].fn));
+            sft_tensor *leaf = n->edges[i].leaf;
+            if (!leaf || t->results) continue;
+            SFT_TRY(queue_leaf(t, leaf));
+            leaf->meta->expected++;
+        }
+    }
+    return SFT_OK;
+}
+
+static int by_seq(const void *a, const void *b) {
+    uint64_t x = ((const seen_node *)a)->seq, y = ((const seen_node *)b)->seq;
+    return x < y ? -1 : x > y;
+}
+
+static seen_node *seen_find(const task *t, const sft_node *n) {
+    seen_node key = {.seq = n->seq};
+    return t->nseen ? bsearch(&key, t->seen, t->nseen, sizeof key, by_seq) : NULL;
+}
+
+/* autograd.grad: which nodes does a gradient have to pass to get to the inputs? What they are made
+ * from is older, so that its answer is there first. The rest of the graph isn't run, and keeps what
+ * it saved. */
+static void choose(task *t) {
+    if (t->nseen) qsort(t->seen, t->nseen, sizeof *t->seen, by_seq);
+    for (size_t at = 0; at < t->nseen; at++) {
+        seen_node *s = &t->seen[at];
+        for (int i = 0; i < s->node->nedges && !s->leads; i++) {
+            const sft_edge *e = &s->node->edges[i];
+            if (!e->fn && !e->leaf) continue;
+            const seen_node *from = e->fn ? seen_find(t, e->fn) : NULL;
+            s->leads = wanted(t, e) >= 0 || (from && (from->leads || from->asked));
+        }
+        for (int i = 0; i < t->ninputs; i++) s->asked |= t->input_edges[i].fn == s->node;
+    }
+}
+
 static sft_status send(task *t, const sft_edge *e, sft_tensor *g) {
     if (e->fn) {
+        const seen_node *s = t->results ? seen_find(t, e->fn) : NULL;
+        if (t->results && !(s && (s->leads || s->asked))) return SFT_OK;
         SFT_TRY(add_up(t, &e->fn->pending[e->out_nr], g));
         return push(t, e->fn);
     }
     if (!e->leaf) return SFT_OK;
     if (t->results) {
-        if (wanted(t, e) < 0) return SFT_OK;
+        int k = wanted(t, e);
+        return k < 0 ? SFT_OK : add_up(t, &t->results[k], g);
     }
     SFT_TRY(queue_leaf(t, e->leaf));
     return add_up(t, &e->leaf->meta->pending, g);
 }
 
-/* ---- the graph before the run ------------------------------------------------------------------- */
-
-/* Counts for each leaf the edges that lead to it, so that its gradient is known to be complete (and
- * its hooks run) as early as possible. */
-static sft_status count_edges(task *t, sft_node *root) {
-    sft_node **stack = NULL;
-    size_t n = 0, cap = 0;
-    sft_status st = SFT_OK;
-    if (root->visit == t->id) return SFT_OK;
-    root->visit = t->id;
-    if (!sft_grow((void **)&stack, &cap, 1, sizeof *stack))
-        return sft_fail(SFT_ERR_MEMORY, "out of memory");
-    stack[n++] = root;
-    while (n > 0 && st == SFT_OK) {
-        sft_node *x = stack[--n];
-        for (int i = 0; i < x->nedges && st == SFT_OK; i++) {
-            sft_node *f = x->edges[i].fn;
-            if (x->edges[i].leaf) {
-                st = queue_leaf(t, x->edges[i].leaf);
-                if (st == SFT_OK) x->edges[i].leaf->meta->expected++;
-            } else if (f && f->visit != t->id) {
-                f->visit = t->id;
-                if (sft_grow((void **)&stack, &cap, n + 1, sizeof *stack))
-                    stack[n++] = f;
-                else
-                    st = sft_fail(SFT_ERR_MEMORY, "out of memory");
-            }
-        }
-    }
-    free(stack);
-    return st;
-}
-
-/* ---- one node ------------------------------------------------------------------------------------ */
+/* ---- one node ------------------------------------------------------------------------------- */
 
 /* Hooks and retained gradients of a node's outputs, and those asked for by autograd.grad. */
 static sft_status before_apply(task *t, sft_node *n) {
@@ -175,8 +209,8 @@ static sft_status before_apply(task *t, sft_node *n) {
         sft_tensor *owner = n->retained[i];
         if (owner && !t->results) {
             SFT_TRY(queue_leaf(t, owner));
-            sft_tensor *g = owner->meta->grad ? DO(add, owner->meta->grad, n->pending[i])
-                                              : n->pending[i];
+            sft_tensor *g =
+                owner->meta->grad ? DO(add, owner->meta->grad, n->pending[i]) : n->pending[i];
             if (!g) return sft_last_status();
             sft_retain(g);
             sft_release(owner->meta->grad);
@@ -200,7 +234,9 @@ static sft_status run_node(task *t, sft_node *n) {
         return sft_fail(SFT_ERR_MEMORY, "out of memory");
     size_t mark = sft_scope_open();
     sft_status st = before_apply(t, n);
-    if (st == SFT_OK) st = sft_node_apply(n, n->pending, gi, t->create_graph);
+    bool apply = true;
+    if (t->results) apply = seen_find(t, n)->leads;
+    if (st == SFT_OK && apply) st = sft_node_apply(n, n->pending, gi, t->create_graph);
     for (int i = 0; i < n->nedges && st == SFT_OK; i++) {
         if (gi[i]) st = send(t, &n->edges[i], gi[i]);
         sft_tensor *leaf = n->edges[i].leaf;
@@ -211,7 +247,7 @@ static sft_status run_node(task *t, sft_node *n) {
         sft_release(n->pending[i]);
         n->pending[i] = NULL;
     }
-    if (!t->retain_graph) sft_node_drop_saved(n);
+    if (!t->retain_graph && apply) sft_node_drop_saved(n);
     sft_scope_close(mark);
     if (gi != few) sft_free(gi, bytes);
     return st;
@@ -252,16 +288,18 @@ static void finish(task *t) {
     }
     free(t->heap);
     free(t->leaves);
+    free(t->seen);
 }
 
-/* ---- roots ---------------------------------------------------------------------------------------- */
+/* ---- roots ---------------------------------------------------------------------------------- */
 
 static sft_status seed(task *t, sft_tensor *x, sft_tensor *g, const char *what) {
     if (!sft_tensor_needs_grad(x))
-        return sft_fail(SFT_ERR_AUTOGRAD,
-                        "%s: the tensor does not require grad and has no history; was it made inside "
-                        "sft.no_grad(), or detached?",
-                        what);
+        return sft_fail(
+            SFT_ERR_AUTOGRAD,
+            "%s: the tensor does not require grad and has no history; was it made inside "
+            "sft.no_grad(), or detached?",
+            what);
     if (!g) {
         if (x->numel != 1)
             return sft_fail(SFT_ERR_AUTOGRAD,
@@ -273,8 +311,7 @@ static sft_status seed(task *t, sft_tensor *x, sft_tensor *g, const char *what) 
     } else if (g->ndim != x->ndim || memcmp(g->shape, x->shape, 8 * (size_t)x->ndim) != 0) {
         return sft_fail(SFT_ERR_AUTOGRAD, "%s: the gradient has shape %s, the tensor %s", what,
                         SFT_SHAPE(g), SFT_SHAPE(x));
-    }
-    else if (!x->meta->grad_fn) {
+    } else if (!x->meta->grad_fn) {
         g = DO(clone, g); /* a leaf would keep the caller's tensor as its .grad */
         if (!g) return sft_last_status();
     }
@@ -299,17 +336,19 @@ static sft_status run_task(task *t, sft_tensor *const *tensors, sft_tensor *cons
     tls->ctx = &ctx;
     sft_status st = SFT_OK;
     for (int i = 0; i < n && st == SFT_OK; i++)
-        if (!t->results && sft_tensor_needs_grad(tensors[i]) && tensors[i]->meta->grad_fn)
-            st = count_edges(t, tensors[i]->meta->grad_fn);
+        if (sft_tensor_needs_grad(tensors[i]) && tensors[i]->meta->grad_fn)
+            st = walk(t, tensors[i]->meta->grad_fn);
+    if (t->results && st == SFT_OK) choose(t);
     for (int i = 0; i < n && st == SFT_OK; i++)
         st = seed(t, tensors[i], grads ? grads[i] : NULL, what);
     if (st == SFT_OK) st = run(t);
     /* Leaves that not every edge gave a gradient to. */
     for (size_t i = 0; i < t->nleaves && st == SFT_OK && !t->results; i++)
         if (t->leaves[i]->meta->pending) st = accumulate(t, t->leaves[i]);
+    /* An input that is named twice gets its gradient twice. */
     for (int i = 0; i < t->ninputs && st == SFT_OK; i++)
-        if (t->input_edges[i].leaf)
-            t->results[i] = sft_retain(t->input_edges[i].leaf->meta->pending);
+        if (t->input_edges[i].leaf && !t->results[i])
+            t->results[i] = sft_retain(t->results[wanted(t, &t->input_edges[i])]);
     finish(t);
     tls->ctx = outer;
     tls->depth--;
@@ -344,7 +383,6 @@ sft_status sft_autograd_grad(sft_tensor *const *outputs, sft_tensor *const *grad
     if (st == SFT_OK) {
         task t = {.retain_graph = retain_graph || create_graph,
                   .create_graph = create_graph,
-                  .inputs = inputs,
                   .ninputs = ninputs,
                   .input_edges = edges,
                   .results = results};

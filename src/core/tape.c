@@ -10,7 +10,7 @@
 
 static _Atomic uint64_t next_seq = 1;
 
-/* ---- the autograd part of a tensor ------------------------------------------------------------- */
+/* ---- the autograd part of a tensor ---------------------------------------------------------- */
 
 sft_meta *sft_tensor_meta(sft_tensor *t) {
     if (t->meta) return t->meta;
@@ -31,7 +31,7 @@ void sft_hooks_free(sft_hooks *hooks) {
 
 void sft_meta_free(sft_meta *m) {
     if (m->grad_fn) {
-        if (m->retain_grad && m->grad_fn->retained) m->grad_fn->retained[m->out_nr] = NULL;
+        if (m->retain_grad) m->grad_fn->retained[m->out_nr] = NULL;
         sft_node_release(m->grad_fn);
     }
     sft_release(m->grad);
@@ -41,17 +41,21 @@ void sft_meta_free(sft_meta *m) {
 }
 
 static void set_history(sft_meta *m, sft_node *fn, int out_nr) {
-    if (m->grad_fn && m->retain_grad && m->grad_fn->retained)
+    sft_tensor *owner = NULL; /* retain_grad stays with the tensor */
+    if (m->grad_fn && m->retain_grad) {
+        owner = m->grad_fn->retained[m->out_nr];
         m->grad_fn->retained[m->out_nr] = NULL;
+    }
     if (fn) sft_node_retain(fn);
     if (m->grad_fn) sft_node_release(m->grad_fn);
     m->grad_fn = fn;
     m->out_nr = out_nr;
-    m->retain_grad = false;
+    m->retain_grad = fn && owner;
+    if (m->retain_grad) fn->retained[out_nr] = owner;
     if (fn) m->requires_grad = false;
 }
 
-/* ---- nodes ------------------------------------------------------------------------------------- */
+/* ---- nodes ---------------------------------------------------------------------------------- */
 
 sft_node *sft_node_retain(sft_node *n) {
     atomic_fetch_add_explicit(&n->refs, 1, memory_order_relaxed);
@@ -146,8 +150,8 @@ static sft_node *node_new(int op, const sft_value *a, int nparams, int nout) {
     }
     size_t e = (size_t)nedges, o = (size_t)nout;
     size_t bytes = sizeof(sft_node) + (sizeof(sft_edge) + sizeof(sft_input)) * e +
-                   sizeof(sft_value) * (size_t)nparams + 8 * shapes + lists + 3 * sizeof(void *) * o +
-                   4 * o + 16 * 10;
+                   sizeof(sft_value) * (size_t)nparams + 8 * shapes + lists +
+                   3 * sizeof(void *) * o + 4 * o + 16 * 10;
     sft_node *n = sft_alloc(bytes);
     if (!n) {
         sft_fail(SFT_ERR_MEMORY, "out of memory");
@@ -279,14 +283,15 @@ sft_status sft_record(sft_op_id op, const sft_value *a, sft_tensor **outs, int n
         if (!(row->saves & SFT_SAVE_OUT(i))) continue;
         n->outs[i] = sft_alias(outs[i]);
         if (!n->outs[i]) st = SFT_ERR_MEMORY;
-        n->out_versions[i] = sft_version_of(outs[i]);
+        /* An in-place call counts as a write only after it is recorded. */
+        n->out_versions[i] = sft_version_of(outs[i]) + inplace;
         n->saves = true;
     }
     sft_node_release(n);
     return st;
 }
 
-/* ---- history of views ------------------------------------------------------------------------------ */
+/* ---- history of views ----------------------------------------------------------------------- */
 
 /* The last five values of as_strided and as_strided_scatter: the geometry of v, and of its base. */
 static void view_geometry(const sft_tensor *v, sft_value *a) {
@@ -357,7 +362,7 @@ sft_edge sft_tensor_edge(sft_tensor *t) {
     return (sft_edge){.leaf = sft_retain(t)};
 }
 
-/* ---- running a rule ------------------------------------------------------------------------------- */
+/* ---- running a rule ------------------------------------------------------------------------- */
 
 bool sft_bw_needs_at(sft_bw *b, int param, int j) {
     const sft_edge *e = &b->node->edges[b->node->first_edge[param] + j];
@@ -500,12 +505,10 @@ sft_status sft_node_apply(sft_node *n, sft_tensor **g, sft_tensor **gi, bool cre
     return st;
 }
 
-/* ---- public -------------------------------------------------------------------------------------- */
+/* ---- public --------------------------------------------------------------------------------- */
 
 bool sft_requires_grad(const sft_tensor *t) { return sft_tensor_needs_grad(t); }
-bool sft_is_leaf(const sft_tensor *t) {
-    return !sft_tensor_needs_grad(t) || !t->meta->grad_fn;
-}
+bool sft_is_leaf(const sft_tensor *t) { return !sft_tensor_needs_grad(t) || !t->meta->grad_fn; }
 
 sft_status sft_set_requires_grad(sft_tensor *t, bool on) {
     sft_tls *tls = sft_thread();
@@ -541,7 +544,8 @@ sft_status sft_set_grad(sft_tensor *t, sft_tensor *grad) {
     if (grad == t) return sft_fail(SFT_ERR_AUTOGRAD, "grad: a tensor can't be its own gradient");
     if (grad->dtype != t->dtype || grad->ndim != t->ndim ||
         memcmp(grad->shape, t->shape, 8 * (size_t)t->ndim) != 0)
-        return sft_fail(SFT_ERR_AUTOGRAD, "grad: expected a %s tensor of shape %s, got %s of shape %s",
+        return sft_fail(SFT_ERR_AUTOGRAD,
+                        "grad: expected a %s tensor of shape %s, got %s of shape %s",
                         sft_dtype_name((sft_dtype)t->dtype), SFT_SHAPE(t),
                         sft_dtype_name((sft_dtype)grad->dtype), SFT_SHAPE(grad));
     if (grad->device.type != t->device.type || grad->device.index != t->device.index) {
@@ -587,8 +591,9 @@ sft_status sft_register_hook(sft_tensor *t, sft_hook_fn fn, void *user, void (*f
     static _Atomic int64_t next_id = 1;
     sft_thread()->code = SFT_OK;
     if (!sft_tensor_needs_grad(t))
-        return sft_fail(SFT_ERR_AUTOGRAD,
-                        "register_hook: the tensor does not require grad, so no gradient will come");
+        return sft_fail(
+            SFT_ERR_AUTOGRAD,
+            "register_hook: the tensor does not require grad, so no gradient will come");
     sft_hooks *h = hooks_of(t);
     if (!h || !sft_grow((void **)&h->list, &h->cap, h->n + 1, sizeof *h->list))
         return sft_fail(SFT_ERR_MEMORY, "out of memory");
@@ -628,9 +633,15 @@ sft_status sft_run_hooks(sft_hooks *hooks, sft_tensor **grad) {
         if (!other) continue;
         if (other->ndim != (*grad)->ndim ||
             memcmp(other->shape, (*grad)->shape, 8 * (size_t)other->ndim) != 0) {
-            sft_fail(SFT_ERR_AUTOGRAD,
-                     "a gradient hook returned shape %s instead of %s", SFT_SHAPE(other),
-                     SFT_SHAPE(*grad));
+            sft_fail(SFT_ERR_AUTOGRAD, "a gradient hook returned shape %s instead of %s",
+                     SFT_SHAPE(other), SFT_SHAPE(*grad));
+            sft_release(other);
+            return SFT_ERR_AUTOGRAD;
+        }
+        if (other->dtype != (*grad)->dtype) {
+            sft_fail(SFT_ERR_AUTOGRAD, "a gradient hook returned %s instead of %s",
+                     sft_dtype_name((sft_dtype)other->dtype),
+                     sft_dtype_name((sft_dtype)(*grad)->dtype));
             sft_release(other);
             return SFT_ERR_AUTOGRAD;
         }

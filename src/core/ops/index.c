@@ -10,11 +10,18 @@ sft_status sft_check_index_dtype(const char *op, const char *arg, const sft_tens
                     op, arg, sft_dtype_name((sft_dtype)index->dtype));
 }
 
+/* May the result be built up in dst while the arguments are still read? */
+static bool stands_alone(const sft_opctx *c, const sft_tensor *dst) {
+    for (int i = 0; i < c->info->nparams; i++)
+        if (ARG_T(i) && ARG_T(i)->storage == dst->storage) return false;
+    return true;
+}
+
 sft_tensor *sft_start_from(sft_opctx *c, sft_tensor *self) {
     sft_tensor *dst = c->dst;
     if (dst == self) return sft_retain(dst);
     if (dst && dst->dtype == self->dtype && dst->ndim == self->ndim &&
-        !memcmp(dst->shape, self->shape, 8 * (size_t)self->ndim) && dst->storage != self->storage) {
+        !memcmp(dst->shape, self->shape, 8 * (size_t)self->ndim) && stands_alone(c, dst)) {
         if (sft_copy_raw(dst, self) != SFT_OK) return NULL;
         return sft_retain(dst);
     }

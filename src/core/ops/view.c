@@ -13,7 +13,7 @@ static int64_t reach(const int64_t *size, const int64_t *stride, int n, int64_t 
             __builtin_add_overflow(last, step, &last))
             return -1;
     }
-    return last + 1;
+    return last == INT64_MAX ? -1 : last + 1;
 }
 
 static sft_status check_strided(sft_opctx *c, const sft_tensor *self, const sft_value *size,
@@ -25,7 +25,7 @@ static sft_status check_strided(sft_opctx *c, const sft_tensor *self, const sft_
         if (stride->u.ints[d] < 0)
             return sft_fail(SFT_ERR_ARGUMENT, "%s: negative strides are not supported, got %lld",
                             c->info->name, (long long)stride->u.ints[d]);
-    if (sft_checked_numel(size->u.ints, size->n, 1) < 0) return sft_last_status();
+    if (sft_checked_numel(size->u.ints, size->n, sft_esize(self)) < 0) return sft_last_status();
     int64_t have = (int64_t)(self->storage->kind == SFT_STORAGE_FOREIGN
                                  ? (size_t)((self->data - self->storage->data) /
                                             (int64_t)sft_esize(self)) +
