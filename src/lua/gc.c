@@ -51,16 +51,17 @@ static bool go_generational(lua_State *L, sftl_gc *g) {
 }
 
 /* Young collections that take more than 5 % of the time want to be rarer (in incremental mode,
- * which has none: want to be young ones). While collecting costs next to nothing, a small slack is
- * faster: the pool hands back blocks that are still in cache. */
+ * which has none: want to be young ones). A slack of a few megabytes or less is faster as long as
+ * collecting costs little, since the pool hands back blocks that are still in cache. */
 static void adapt(lua_State *L, sftl_gc *g) {
     double t = now(), elapsed = t - g->window_start;
     if (elapsed < 0.1) return;
-    if (g->young_time > 0.05 * elapsed || (g->all_time > 0.03 * elapsed && g->slack < 8 * MB)) {
+    double young = g->young_time / elapsed, all = g->all_time / elapsed;
+    double most = g->slack < 2 * MB ? 0.1 : g->slack < 8 * MB ? 0.03 : 1;
+    if (all > most || (young > 0.05 && g->slack >= 2 * MB)) {
         if (!go_generational(L, g)) g->slack = min(2 * g->slack, 32 * MB);
-    } else if (g->all_time < 0.005 * elapsed ||
-               (g->slack > 8 * MB && g->young_time < 0.01 * elapsed)) {
-        g->slack = max(g->slack / 2, MB);
+    } else if (all < (g->slack <= 2 * MB ? 0.03 : 0.005) || (g->slack > 8 * MB && young < 0.01)) {
+        g->slack = max(g->slack / 2, MB / 2);
     }
     g->window_start = t;
     g->young_time = g->all_time = 0;
