@@ -1,8 +1,9 @@
-/* host_alloc_failure.c: makes the n-th allocation fail, Lua's or the engine's, for every n of a
- * whole training step. Each time the outcome may only be the right value or an error; nothing may
- * leak (run it under LeakSanitizer), and a step after it has to give the right number.
+/* host_alloc_failure.c: makes the n-th allocation fail, Lua's or the engine's, or raises an error
+ * at the n-th instruction of the script, for every n of a whole training step. Each time the
+ * outcome may only be the right value or an error; nothing may leak (run it under LeakSanitizer),
+ * and a step after it has to give the right number.
  *
- *   host_alloc_failure [--lua|--engine|--both] [--step N] [--most N] [--script FILE]
+ *   host_alloc_failure [--lua|--engine|--instructions] [--step N] [--most N] [--script FILE]
  *
  * --step: try every N-th n (default: 1, or what keeps the run short), --most: stop there. */
 #include <sft_lua.h>
@@ -100,7 +101,18 @@ static bool protected_call(lua_State *L, lua_CFunction fn, double *result) {
     return rc == LUA_OK;
 }
 
-enum { LUA, ENGINE };
+enum { LUA, ENGINE, INSTRUCTIONS };
+
+static long long hook_calls;
+static void count_hook(lua_State *L, lua_Debug *ar) {
+    (void)L, (void)ar;
+    hook_calls++;
+}
+static void raise_hook(lua_State *L, lua_Debug *ar) {
+    (void)ar;
+    lua_sethook(L, NULL, 0, 0);
+    luaL_error(L, "raised by the hook");
+}
 
 /* One n: in a fresh state, everything up to the failure, and a step after it. */
 static void try_at(int kind, long long n, double expected) {
@@ -111,7 +123,10 @@ static void try_at(int kind, long long n, double expected) {
     bool ok = false;
     lua_State *L = lua_newstate(lua_alloc, NULL);
     if (L) {
-        ok = protected_call(L, open_all, &got) && protected_call(L, run_step, &got);
+        ok = protected_call(L, open_all, &got);
+        if (ok && kind == INSTRUCTIONS) lua_sethook(L, raise_hook, LUA_MASKCOUNT, (int)n);
+        ok = ok && protected_call(L, run_step, &got);
+        lua_sethook(L, NULL, 0, 0);
         if (ok && fabs(got - expected) > 1e-3) fail("a wrong value after a failure", n, "");
         if (!ok && !lua_isstring(L, -1) && !lua_istable(L, -1) && !lua_isnil(L, -1))
             fail("an odd error value", n, luaL_typename(L, -1));
@@ -137,19 +152,25 @@ static long long count_of(int kind, double *expected) {
     sft_fail_alloc_after(INT64_MAX); /* counts from here */
     lua_State *L = lua_newstate(lua_alloc, NULL);
     double got = 0;
-    if (!L || !protected_call(L, open_all, &got) || !protected_call(L, run_step, expected)) {
+    bool ok = L && protected_call(L, open_all, &got);
+    if (ok && kind == INSTRUCTIONS) lua_sethook(L, count_hook, LUA_MASKCOUNT, 1);
+    if (!ok || !protected_call(L, run_step, expected)) {
         fprintf(stderr, "host_alloc_failure: the plain run fails: %s\n",
                 L ? luaL_tolstring(L, -1, NULL) : "no state");
         exit(1);
     }
-    long long counted = kind == LUA ? lua_count : (long long)sft_alloc_count();
+    long long counted = kind == LUA      ? lua_count
+                        : kind == ENGINE ? (long long)sft_alloc_count()
+                                         : hook_calls;
     sft_fail_alloc_after(-1);
     lua_close(L);
     return counted;
 }
 
 static void walk(int kind, long long step, long long most) {
-    const char *name = kind == LUA ? "Lua's allocations" : "the engine's allocations";
+    static const char *const names[] = {"Lua's allocations", "the engine's allocations",
+                                        "instructions"};
+    const char *name = names[kind];
     double expected = 0;
     long long total = count_of(kind, &expected), tried = 0;
     if (most > 0 && total > most) total = most;
@@ -165,12 +186,14 @@ static void walk(int kind, long long step, long long most) {
 
 int main(int argc, char **argv) {
     long long step = 0, most = 0;
-    bool lua = true, engine = true;
+    bool lua = true, engine = true, instructions = true;
     for (int i = 1; i < argc; i++) {
         if (strcmp(argv[i], "--lua") == 0) {
-            engine = false;
+            engine = instructions = false;
         } else if (strcmp(argv[i], "--engine") == 0) {
-            lua = false;
+            lua = instructions = false;
+        } else if (strcmp(argv[i], "--instructions") == 0) {
+            lua = engine = false;
         } else if (strcmp(argv[i], "--step") == 0 && i + 1 < argc) {
             step = atoll(argv[++i]);
         } else if (strcmp(argv[i], "--most") == 0 && i + 1 < argc) {
@@ -188,6 +211,7 @@ int main(int argc, char **argv) {
     sft_set_num_threads(1);
     if (lua) walk(LUA, step, most);
     if (engine) walk(ENGINE, step, most);
+    if (instructions) walk(INSTRUCTIONS, step, most);
     free(script);
     return 0;
 }
