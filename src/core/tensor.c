@@ -273,7 +273,8 @@ sft_tensor *sft_tensor_new(sft_storage *storage, sft_dtype dtype, const int64_t 
 
 sft_tensor *sft_view_of(sft_tensor *t, const int64_t *shape, const int64_t *strides, int ndim,
                         int64_t offset) {
-    if (t->numel == 0) offset = 0; /* sizes beside the 0 may be beyond all memory */
+    for (int d = 0; d < ndim; d++)
+        if (shape[d] == 0) offset = 0; /* nothing is there; it may be beyond all memory */
     sft_tensor *v = sft_tensor_new(t->storage, (sft_dtype)t->dtype, shape, strides, ndim,
                                    t->data + offset * (int64_t)sft_esize(t));
     if (!v) return NULL;
