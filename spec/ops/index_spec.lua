@@ -208,6 +208,32 @@ describe("masks", function()
   end)
 end)
 
+describe("an index tensor that is written to itself", function()
+  it("is read before it changes", function()
+    local far = 1 << 40
+    local writes = {
+      function(x) x:index_fill_(1, x, far) end,
+      function(x) x:index_copy_(1, x, sft.full({1000}, far)) end,
+      function(x) x:view(1000):index_fill_(1, x, far) end,
+      function(x) x:scatter_(1, x, far) end,
+      function(x) x[x] = far end,
+      function(x) x[{x}] = sft.full({1000}, far) end,
+    }
+    for _, write in ipairs(writes) do
+      local x = sft.randperm(1000)
+      write(x)
+      assert.is_true(x:eq(far):all():item())
+    end
+    local x = sft.randperm(1000)
+    local want = x + far
+    x:index_add_(1, x:clone(), sft.full({1000}, far))
+    assert.is_true(x:eq(want):all():item())
+    x:sub_(far)
+    x:index_add_(1, x, sft.full({1000}, far))
+    assert.is_true(x:eq(want):all():item())
+  end)
+end)
+
 describe("out =", function()
   it("may be the tensor that the values are read from", function()
     local i, all = ids {2, 1, 3}, ids {{2, 1, 3}, {1, 1, 2}, {3, 2, 1}}

@@ -74,6 +74,10 @@ static sft_status put(sft_opctx *c, const char *op, plan_fn make, const void *ar
     sft_tensor *work = widens(self, combine) ? widened(out) : out;
     sft_index_plan p;
     sft_status st = work ? make(&p, op, work, args) : sft_last_status();
+    /* Indices are checked once, and must not change under the writes. */
+    for (int i = 0; st == SFT_OK && i < p.n; i++)
+        if (p.index[i]->storage == work->storage && !(p.index[i] = DO(clone, p.index[i])))
+            st = sft_last_status();
     if (st == SFT_OK) {
         sft_tensor *y = fit_values(op, &p, values);
         p.params.combine = (uint8_t)combine;
