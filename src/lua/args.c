@@ -386,6 +386,7 @@ static bool takes_run(const sft_op_info *info, int at) {
     const sft_param *p = &info->params[at];
     if (p->type == SFT_P_SIZES || p->type == SFT_P_TENSORS) return true;
     if ((p->type != SFT_P_DIMS && p->type != SFT_P_INTS) || p->fixed) return false;
+    if (info->params[0].type != SFT_P_TENSOR) return false; /* randint(1, 10, 3) */
     return at + 1 == info->nparams || info->params[at + 1].keyword_only; /* the last one */
 }
 
