@@ -158,6 +158,17 @@ static sft_status check_p(const char *op, double p) {
 
 /* out = 1 with probabilities `probs`, else 0 */
 static sft_status draw_probs(sft_tensor *out, sft_tensor *probs, const sft_value *generator) {
+    int64_t shape[SFT_MAX_DIMS];
+    const sft_value both[2] = {sft_v_tensor(out), sft_v_tensor(probs)};
+    int n = sft_broadcast_shape(both, 2, shape);
+    if (n >= 0 && (n != out->ndim || memcmp(shape, out->shape, 8 * (size_t)n) != 0))
+        return sft_fail(SFT_ERR_ARGUMENT,
+                        "bernoulli: 'p' of shape %s can't be broadcast to the tensor's shape %s",
+                        SFT_SHAPE(probs), SFT_SHAPE(out));
+    if (n < 0) {
+        sft_error_prefix("bernoulli");
+        return sft_last_status();
+    }
     sft_tensor *low = DO(lt, probs, 0), *high = DO(gt, probs, 1);
     sft_tensor *bad = low && high ? DO(any, DO(logical_or, low, high)) : NULL;
     sft_value v = sft_v_bool(false);

@@ -213,9 +213,6 @@ GRAD(prod) {
 
 static sft_status not_empty(const sft_opctx *c, const sft_tensor *x, uint32_t mask) {
     int b = sft_thread()->index_base;
-    int64_t results = 1;
-    for (int d = 0; d < x->ndim; d++)
-        if (!(mask >> d & 1)) results *= x->shape[d];
     if (mask + 1 == 1u << x->ndim || x->ndim == 0) {
         if (x->numel) return SFT_OK;
         if (c->info->params[1].type == SFT_P_DIM || c->info->params[1].type == SFT_P_DIMS) {
@@ -236,7 +233,6 @@ static sft_status not_empty(const sft_opctx *c, const sft_tensor *x, uint32_t ma
                 "%s: dim %d of 'self' has size 0 (shape %s); expected a dim whose size is "
                 "not 0",
                 c->info->name, d + b, SFT_SHAPE(x));
-    (void)results;
     return SFT_OK;
 }
 

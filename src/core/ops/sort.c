@@ -93,7 +93,7 @@ IMPL(kthvalue) {
     if (p.k < 0 || p.k >= p.n)
         return sft_fail(SFT_ERR_ARGUMENT,
                         "kthvalue: 'k' is %lld, expected 1 to %lld, the size of the dim (shape %s)",
-                        (long long)(p.k + 1), (long long)p.n, SFT_SHAPE(x));
+                        (long long)ARG_I(1), (long long)p.n, SFT_SHAPE(x));
     return run(c, c->op, x, d, ARG_B(3) ? 1 : -1, true, true, &p);
 }
 
