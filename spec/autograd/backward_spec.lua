@@ -235,6 +235,16 @@ describe("modes", function()
 end)
 
 describe("hooks", function()
+  it("may remove themselves while they run", function()
+    local x, seen, h = leaf {1, 2}, {}, nil
+    h = x:register_hook(function() seen[#seen + 1] = "a" h:remove() end)
+    x:register_hook(function(g) seen[#seen + 1] = "b" return g * 2 end)
+    x:sum():backward()
+    x:sum():backward()
+    assert.equal("abb", table.concat(seen))
+    near({4, 4}, x.grad)
+  end)
+
   it("may not return another shape or dtype", function()
     for _, change in ipairs {function(g) return g:float() end, function(g) return g:sum() end} do
       local x = leaf {1, 2}

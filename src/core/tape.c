@@ -623,9 +623,11 @@ sft_status sft_remove_hook(sft_tensor *t, int64_t id) {
 }
 
 sft_status sft_run_hooks(sft_hooks *hooks, sft_tensor **grad) {
-    for (size_t i = 0; i < hooks->n; i++) {
+    for (size_t i = 0, next; i < hooks->n; i = next) {
         sft_tensor *other = NULL;
+        const int64_t id = hooks->list[i].id;
         sft_status st = hooks->list[i].fn(hooks->list[i].user, *grad, &other);
+        next = i < hooks->n && hooks->list[i].id == id ? i + 1 : i; /* it may remove itself */
         if (st != SFT_OK) {
             sft_release(other);
             return sft_failed() ? sft_last_status() : sft_fail(st, "a gradient hook failed");

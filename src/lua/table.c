@@ -462,6 +462,9 @@ void sftl_push_nested(lua_State *L, binding *u, sft_tensor *t) {
     int64_t sizes[SFT_MAX_DIMS];
     int ndim = sft_ndim(t);
     memcpy(sizes, sft_sizes(t), sizeof(int64_t) * (size_t)ndim);
+    /* An expanded tensor of bytes can have more elements than there is room for as numbers. */
+    if (sft_numel(t) > INT64_MAX / 16)
+        sftl_error(L, u, "oom", "tolist: out of memory: %lld elements", (long long)sft_numel(t));
     char *p = lua_newuserdatauv(L, (size_t)sft_numel(t) * sft_dtype_size(d) + 1, 0);
     sftl_call c = sftl_begin(L, u);
     sft_status st = sft_copy_out(t, d, p);
