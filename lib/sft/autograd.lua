@@ -249,7 +249,6 @@ function M.gradgradcheck(fn, inputs, options)
     for i, y in ipairs(outputs_of(fn, inputs)) do
       if y.requires_grad then outputs[#outputs + 1], used[#used + 1] = y, seeds[i] end
     end
-    local guard <close> = sft.enable_grad()   -- luacheck: ignore guard
     local list = {}
     for i, g in ipairs(engine.grad(outputs, xs, used, {create_graph = true, allow_unused = true})) do
       if g and g.requires_grad then list[#list + 1] = g end

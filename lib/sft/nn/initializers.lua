@@ -10,8 +10,7 @@ local function initializer(name, text, fill)
   local signature = args.signature(name, text)
   M[name] = function(...)
     local a = signature(...)
-    local guard <close> = sft.no_grad()   -- luacheck: ignore guard
-    fill(a.tensor, a)
+    sft.no_grad(fill, a.tensor, a)
     return a.tensor
   end
 end

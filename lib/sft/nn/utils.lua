@@ -32,33 +32,10 @@ local function as_list(fname, parameters)
   return list, names
 end
 
-local function total_norm(grads, norm_type)
-  if norm_type == math.huge then
-    local largest = {}
-    for i, g in ipairs(grads) do largest[i] = g:abs():max() end
-    return sft.stack(largest):max()
-  end
-  local norms = {}
-  for i, g in ipairs(grads) do norms[i] = g:norm(norm_type) end
-  return sft.stack(norms):norm(norm_type)
-end
-
 local clip_signature = args.signature("clip_grad_norm_", "parameters, max_norm:num, norm_type:num=2.0, "
   .. "error_if_nonfinite:bool=false")
 
--- Scales the gradients so that their norm, taken over all of them as one vector, is at most
--- max_norm. Returns the norm before, as a tensor: nothing waits for the device.
-function M.clip_grad_norm_(...)
-  local a = clip_signature(...)
-  local list, names = as_list("clip_grad_norm_", a.parameters)
-  if #list == 0 then fail("clip_grad_norm_: there are no parameters") end
-  if a.max_norm < 0 or a.max_norm ~= a.max_norm then
-    fail("clip_grad_norm_: max_norm must not be negative, got %g", a.max_norm)
-  end
-  if a.norm_type <= 0 or a.norm_type ~= a.norm_type then
-    fail("clip_grad_norm_: norm_type must be positive, got %g", a.norm_type)
-  end
-  local guard <close> = sft.no_grad()   -- luacheck: ignore guard
+local function clip(a, list, names)
   local grads, owner = {}, {}
   for i, p in ipairs(list) do
     local g = p.grad
@@ -68,7 +45,7 @@ function M.clip_grad_norm_(...)
     end
   end
   if #grads == 0 then return sft.zeros({}) end
-  local norm = total_norm(grads, a.norm_type)
+  local norm = sft._global_norm(grads, a.norm_type)
   if a.error_if_nonfinite then
     local v = norm:item()
     if v ~= v or v == math.huge then
@@ -82,8 +59,23 @@ function M.clip_grad_norm_(...)
     end
   end
   local factor = (a.max_norm / (norm + 1e-6)):clamp {max = 1}
-  for _, g in ipairs(grads) do g:mul_(g.dtype == factor.dtype and factor or factor:to(g.dtype)) end
+  sft._scale_(grads, factor)
   return norm
+end
+
+-- Scales the gradients so that their norm, taken over all of them as one vector, is at most
+-- max_norm. Returns the norm before, as a tensor: nothing waits for the device.
+function M.clip_grad_norm_(...)
+  local a = clip_signature(...)
+  local list, names = as_list("clip_grad_norm_", a.parameters)
+  if #list == 0 then fail("clip_grad_norm_: there are no parameters") end
+  if a.max_norm < 0 or a.max_norm ~= a.max_norm then
+    fail("clip_grad_norm_: max_norm must not be negative, got %g", a.max_norm)
+  end
+  if a.norm_type <= 0 or a.norm_type ~= a.norm_type then
+    fail("clip_grad_norm_: norm_type must be positive, got %g", a.norm_type)
+  end
+  return sft.no_grad(clip, a, list, names)
 end
 
 local value_signature = args.signature("clip_grad_value_", "parameters, clip_value:num")

@@ -103,6 +103,10 @@ function Optimizer:zero_grad(...)
   for _, group in ipairs(self.param_groups) do module.zero_grad(group.params, to_none) end
 end
 
+local function update_groups(self)
+  for _, group in ipairs(self.param_groups) do self:_update(group) end
+end
+
 -- One update of all parameters that have a gradient. With a closure, that is called first (with
 -- gradients on) and what it returns is returned.
 function Optimizer:step(closure)
@@ -111,8 +115,7 @@ function Optimizer:step(closure)
     if not args.callable(closure) then fail("step: the closure must be a function, got %s", args.kind(closure)) end
     loss = sft.enable_grad(closure)
   end
-  local guard <close> = sft.no_grad()   -- luacheck: ignore guard
-  for _, group in ipairs(self.param_groups) do self:_update(group) end
+  sft.no_grad(update_groups, self)
   self._steps = self._steps + 1
   return loss
 end
