@@ -23,7 +23,8 @@ SFT_FN __m256i sft_mul_wide(__m256i c, __m256i m, __m256i *high) {
 
 SFT_FN void sft_philox_blocks(uint64_t key, uint64_t first, uint32_t out[4][SFT_PHILOX_LANES]) {
     __m256i c[2][4];
-    const __m256i m0 = _mm256_set1_epi32((int)0xD2511F53u), m1 = _mm256_set1_epi32((int)0xCD9E8D57u);
+    const __m256i m0 = _mm256_set1_epi32((int)0xD2511F53u),
+                  m1 = _mm256_set1_epi32((int)0xCD9E8D57u);
     uint32_t k0 = (uint32_t)key, k1 = (uint32_t)(key >> 32);
     for (int l = 0; l < SFT_PHILOX_LANES; l++) {
         const uint64_t n = first + (uint64_t)l;

@@ -6,7 +6,10 @@
 #include "lib/gemm.h"
 #include "lib/scratch.h"
 
-enum { QUERIES = 64, SCORES = 65536 }; /* rows of a block at most; scores of a block, if rows allow */
+enum {
+    QUERIES = 64,
+    SCORES = 65536
+}; /* rows of a block at most; scores of a block, if rows allow */
 
 typedef struct matrix {
     char *at;
@@ -19,26 +22,26 @@ typedef struct attention_task {
     char *lse;
     const sft_tensor *mask;
     const char *mask_at;
-    int64_t mask_rs; /* bytes */
+    int64_t mask_rs;  /* bytes */
     int64_t i0, m, n; /* first query, number of queries, keys that any of them sees */
 } attention_task;
 
-#define T float
-#define N(name) name##_f32
-#define IS_F64 false
+#define T        float
+#define N(name)  name##_f32
+#define IS_F64   false
 #define EXP_DOWN sft_exp_down_f32
-#define LOG sft_log_f32
+#define LOG      sft_log_f32
 #include "attention.inc"
 #undef T
 #undef N
 #undef IS_F64
 #undef EXP_DOWN
 #undef LOG
-#define T double
-#define N(name) name##_f64
-#define IS_F64 true
+#define T        double
+#define N(name)  name##_f64
+#define IS_F64   true
 #define EXP_DOWN sft_exp_down_f64
-#define LOG sft_log_f64
+#define LOG      sft_log_f64
 #include "attention.inc"
 #undef T
 #undef N
@@ -70,7 +73,8 @@ static matrix matrix_at(const sft_tensor *t, int64_t b, int64_t row) {
     return (matrix){item_at(t, b, row), t->strides[t->ndim - 2], t->strides[t->ndim - 1]};
 }
 
-static attention_task task_of(const attention_job *j, int64_t b, int64_t block, const sft_tensor *mask) {
+static attention_task task_of(const attention_job *j, int64_t b, int64_t block,
+                              const sft_tensor *mask) {
     const sft_attention_params *p = j->p;
     attention_task t = {.p = p, .mask = mask, .i0 = block * j->rows};
     t.m = p->l - t.i0 < j->rows ? p->l - t.i0 : j->rows;
@@ -95,7 +99,8 @@ static void forward_tasks(void *ctx, int64_t begin, int64_t end) {
         s.v = matrix_at(t[4], b, 0);
         s.y = matrix_at(t[0], b, s.i0);
         s.lse = t[1]->data + (b * j->p->l + s.i0) * (int64_t)sft_esize(t[1]);
-        if (!(j->f64 ? forward_f64(&s, work) : forward_f32(&s, work))) atomic_store(&j->failed, true);
+        if (!(j->f64 ? forward_f64(&s, work) : forward_f32(&s, work)))
+            atomic_store(&j->failed, true);
     }
 }
 

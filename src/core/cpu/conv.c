@@ -27,9 +27,7 @@ static sft_conv geometry(const sft_kcall *k, const sft_tensor *x, const sft_tens
                       .groups = p->groups};
 }
 
-static sft_status done(bool ok) {
-    return ok ? SFT_OK : sft_fail(SFT_ERR_MEMORY, "out of memory");
-}
+static sft_status done(bool ok) { return ok ? SFT_OK : sft_fail(SFT_ERR_MEMORY, "out of memory"); }
 
 KERNEL(conv_planes)(const sft_kcall *k) {
     const sft_conv c = geometry(k, k->t[1], k->t[2], k->t[0]);
@@ -47,7 +45,7 @@ KERNEL(conv_backward_weights)(const sft_kcall *k) {
     return done(sft_conv_backward_weights(&c, k->t[1]->data, k->t[2]->data, k->t[0]->data, NULL));
 }
 
-/* ---- patches ------------------------------------------------------------------------------------- */
+/* ---- patches --------------------------------------------------------------------------------- */
 
 /* Row r of the columns: sample, channel and place in the window; its elements of the output row oh
  * are x[ih][iw0 + ow * s]. */
@@ -102,7 +100,9 @@ static place place_of(const sft_patch_params *p, int64_t r) {
 PATCHES(float, f32)
 PATCHES(double, f64)
 
-static int64_t per_task(int64_t work) { return work >= SFT_GRAIN / 2 ? 1 : SFT_GRAIN / 2 / (work + 1) + 1; }
+static int64_t per_task(int64_t work) {
+    return work >= SFT_GRAIN / 2 ? 1 : SFT_GRAIN / 2 / (work + 1) + 1;
+}
 
 KERNEL(unfold_patches)(const sft_kcall *k) {
     const sft_patch_params *p = k->params;

@@ -20,7 +20,8 @@ _Static_assert((int)SFT_DROPOUT_BLOCKS == (int)SFT_PHILOX_LANES, "one group of b
             const int64_t at = run * RUN, m = n - at < RUN ? n - at : RUN;                         \
             const uint32_t *w = &words[0][0];                                                      \
             sft_philox_blocks(p->key, p->offset + (uint64_t)run * SFT_PHILOX_LANES, words);        \
-            IVDEP for (int64_t i = 0; i < m; i++) y[at + i] = w[i] >= limit ? x[at + i] * scale : 0; \
+            IVDEP for (int64_t i = 0; i < m; i++) y[at + i] =                                      \
+                w[i] >= limit ? x[at + i] * scale : 0;                                             \
         }                                                                                          \
     }
 RANGE(drop_f32, float)

@@ -19,13 +19,13 @@ static sft_status check_range(const sft_kcall *k, const sft_tensor *index) {
         left /= index->shape[d];
     }
     char text[160];
-    return sft_fail(SFT_ERR_INDEX,
-                    "embedding: index %lld at position %s is out of range for a table of %lld rows "
-                    "(expected %lld to %lld)%s",
-                    (long long)at[i], sft_shape_text(where, index->ndim, text, sizeof text),
-                    (long long)p->rows, (long long)base, (long long)(p->rows - 1 + base),
-                    base == 1 && at[i] == 0 ? ": indices start at 1; if these are 0-based, use x + 1"
-                                            : "");
+    return sft_fail(
+        SFT_ERR_INDEX,
+        "embedding: index %lld at position %s is out of range for a table of %lld rows "
+        "(expected %lld to %lld)%s",
+        (long long)at[i], sft_shape_text(where, index->ndim, text, sizeof text), (long long)p->rows,
+        (long long)base, (long long)(p->rows - 1 + base),
+        base == 1 && at[i] == 0 ? ": indices start at 1; if these are 0-based, use x + 1" : "");
 }
 
 typedef struct gather_job {

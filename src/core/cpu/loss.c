@@ -26,12 +26,12 @@ static inline int64_t label_of(const class_job *j, int64_t r) {
     return (j->p->ignore_index < 0 ? raw : at) == j->p->ignore_index ? -1 : at;
 }
 
-#define T float
-#define N(name) name##_f32
+#define T        float
+#define N(name)  name##_f32
 #define EXP_DOWN sft_exp_down_f32
-#define LOG sft_log_f32
-#define LOG1P sft_log1p_f32
-#define SIGMOID sft_sigmoid_f32
+#define LOG      sft_log_f32
+#define LOG1P    sft_log1p_f32
+#define SIGMOID  sft_sigmoid_f32
 #include "loss.inc"
 #undef T
 #undef N
@@ -40,12 +40,12 @@ static inline int64_t label_of(const class_job *j, int64_t r) {
 #undef LOG1P
 #undef SIGMOID
 
-#define T double
-#define N(name) name##_f64
+#define T        double
+#define N(name)  name##_f64
 #define EXP_DOWN sft_exp_down_f64
-#define LOG sft_log_f64
-#define LOG1P sft_log1p_f64
-#define SIGMOID sft_sigmoid_f64
+#define LOG      sft_log_f64
+#define LOG1P    sft_log1p_f64
+#define SIGMOID  sft_sigmoid_f64
 #include "loss.inc"
 #undef T
 #undef N
@@ -133,9 +133,10 @@ KERNEL(point_loss)(const sft_kcall *k) {
     if (j.values) (f64 ? point_finish_f64 : point_finish_f32)(&j, blocks);
     sft_free(j.values, bytes);
     if (atomic_load(&j.bad))
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "binary_cross_entropy: input must hold probabilities, 0 to 1, but an element "
-                        "lies outside; use x:sigmoid(), or binary_cross_entropy_with_logits");
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "binary_cross_entropy: input must hold probabilities, 0 to 1, but an element "
+            "lies outside; use x:sigmoid(), or binary_cross_entropy_with_logits");
     return SFT_OK;
 }
 

@@ -17,25 +17,25 @@ typedef struct grad_job {
 typedef struct batch_job {
     const sft_kcall *k;
     const sft_batch_norm_params *p;
-    bool columns;      /* parts are columns, not runs */
-    double *a, *b;     /* two numbers per part */
-    double *sg, *sgx;  /* backward: sums per channel */
+    bool columns;     /* parts are columns, not runs */
+    double *a, *b;    /* two numbers per part */
+    double *sg, *sgx; /* backward: sums per channel */
 } batch_job;
 
-#define T float
+#define T       float
 #define N(name) name##_f32
-#define MADD sft_madd_f32
-#define SQRT sqrtf
+#define MADD    sft_madd_f32
+#define SQRT    sqrtf
 #include "norm.inc"
 #undef T
 #undef N
 #undef MADD
 #undef SQRT
 
-#define T double
+#define T       double
 #define N(name) name##_f64
-#define MADD sft_madd_f64
-#define SQRT sqrt
+#define MADD    sft_madd_f64
+#define SQRT    sqrt
 #include "norm.inc"
 #undef T
 #undef N

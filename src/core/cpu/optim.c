@@ -1,17 +1,18 @@
-/* optim.c: steps of SGD and Adam, norm and scaling of many tensors, each in one pass over memory. */
+/* optim.c: steps of SGD and Adam, norm and scaling of many tensors, each in one pass over memory.
+ */
 #include "lanes.h"
 #include "../ops/optim.h"
 
-#define T float
+#define T       float
 #define N(name) name##_f32
-#define SQRT sqrtf
+#define SQRT    sqrtf
 #include "optim.inc"
 #undef T
 #undef N
 #undef SQRT
-#define T double
+#define T       double
 #define N(name) name##_f64
-#define SQRT sqrt
+#define SQRT    sqrt
 #include "optim.inc"
 #undef T
 #undef N
@@ -67,7 +68,7 @@ static void each_block(const sft_kcall *k, int64_t begin, int64_t end, int tenso
     }
 }
 
-/* ---- steps ------------------------------------------------------------------------------------- */
+/* ---- steps ----------------------------------------------------------------------------------- */
 
 static void sgd_fn(const sft_kcall *k, const sft_optim_item *it, int64_t at, int64_t n,
                    void *const *d) {
@@ -103,7 +104,7 @@ KERNEL(_fused_adam_)(const sft_kcall *k) {
     return SFT_OK;
 }
 
-/* ---- norm and scale ------------------------------------------------------------------------------ */
+/* ---- norm and scale -------------------------------------------------------------------------- */
 
 static void scale_fn(const sft_kcall *k, const sft_optim_item *it, int64_t at, int64_t n,
                      void *const *d) {

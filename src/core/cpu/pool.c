@@ -9,19 +9,19 @@ typedef struct pool_job {
     atomic_bool failed; /* out of memory */
 } pool_job;
 
-#define ISNAN(x) ((x) != (x))
-#define ADD(a, b) ((a) + (b))
+#define ISNAN(x)     ((x) != (x))
+#define ADD(a, b)    ((a) + (b))
 #define DIVIDE(a, b) ((a) / (b))
-#define T float
-#define N(name) name##_f32
-#define LEAST (-INFINITY)
+#define T            float
+#define N(name)      name##_f32
+#define LEAST        (-INFINITY)
 #include "pool.inc"
 #undef T
 #undef N
 #undef LEAST
-#define T double
+#define T       double
 #define N(name) name##_f64
-#define LEAST (-(double)INFINITY)
+#define LEAST   (-(double)INFINITY)
 #include "pool.inc"
 #undef T
 #undef N
@@ -30,12 +30,12 @@ typedef struct pool_job {
 #undef ISNAN
 #undef ADD
 #undef DIVIDE
-#define ISNAN(x) false
-#define ADD(a, b) ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
+#define ISNAN(x)     false
+#define ADD(a, b)    ((int64_t)((uint64_t)(a) + (uint64_t)(b)))
 #define DIVIDE(a, b) ((b) == -1 ? (int64_t)(0 - (uint64_t)(a)) : (a) / (b))
-#define T int64_t
-#define N(name) name##_i64
-#define LEAST INT64_MIN
+#define T            int64_t
+#define N(name)      name##_i64
+#define LEAST        INT64_MIN
 #include "pool.inc"
 #undef T
 #undef N
@@ -44,7 +44,9 @@ typedef struct pool_job {
 #define PICK(t, name)                                                                              \
     ((t)->dtype == SFT_float64 ? name##_f64 : (t)->dtype == SFT_float32 ? name##_f32 : name##_i64)
 
-static int64_t per_task(int64_t work) { return work >= SFT_GRAIN / 2 ? 1 : SFT_GRAIN / 2 / (work + 1) + 1; }
+static int64_t per_task(int64_t work) {
+    return work >= SFT_GRAIN / 2 ? 1 : SFT_GRAIN / 2 / (work + 1) + 1;
+}
 
 /* Elements that one row of the output looks at. */
 static int64_t row_work(const sft_pool_params *p) {

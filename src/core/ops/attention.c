@@ -6,7 +6,7 @@
 #include "widen.h"
 #include <math.h>
 
-/* ---- by plain ops ---------------------------------------------------------------------------------- */
+/* ---- by plain ops ---------------------------------------------------------------------------- */
 
 static sft_tensor *swap_last(sft_tensor *t) { return DO(transpose, t, -2, -1); }
 
@@ -21,7 +21,8 @@ static sft_tensor *causal_mask(int64_t l, int64_t s, sft_device device) {
 }
 
 /* softmax(scale q k^T + mask), with rows of zeros where nothing takes part. */
-static sft_tensor *weights(sft_tensor *q, sft_tensor *k, sft_tensor *mask, bool causal, double scale) {
+static sft_tensor *weights(sft_tensor *q, sft_tensor *k, sft_tensor *mask, bool causal,
+                           double scale) {
     sft_tensor *x = DO(mul, DO(matmul, q, swap_last(k)), scale);
     if (!x) return NULL;
     const int64_t last = -1;
@@ -37,7 +38,7 @@ static sft_tensor *weights(sft_tensor *q, sft_tensor *k, sft_tensor *mask, bool 
     return DO(where, dead, 0.0, p);
 }
 
-/* ---- the fused op ------------------------------------------------------------------------------------ */
+/* ---- the fused op ---------------------------------------------------------------------------- */
 
 static int64_t batch_of(const sft_tensor *t) {
     int64_t n = 1;
@@ -47,12 +48,18 @@ static int64_t batch_of(const sft_tensor *t) {
 
 static sft_attention_params attention_params(const sft_tensor *q, const sft_tensor *k,
                                              const sft_tensor *v, double scale, bool causal) {
-    return (sft_attention_params){q->shape[q->ndim - 2], k->shape[k->ndim - 2], q->shape[q->ndim - 1],
-                                  v->shape[v->ndim - 1], batch_of(q), scale, causal};
+    return (sft_attention_params){q->shape[q->ndim - 2],
+                                  k->shape[k->ndim - 2],
+                                  q->shape[q->ndim - 1],
+                                  v->shape[v->ndim - 1],
+                                  batch_of(q),
+                                  scale,
+                                  causal};
 }
 
-/* A tensor of like's shape, but `width` in the last dim. Where like comes from [batch, length, heads,
- * width] with the middle dims swapped, so does the result: swapping back then costs nothing. */
+/* A tensor of like's shape, but `width` in the last dim. Where like comes from [batch, length,
+ * heads, width] with the middle dims swapped, so does the result: swapping back then costs nothing.
+ */
 static sft_tensor *empty_like_heads(const sft_tensor *like, int64_t width) {
     const int n = like->ndim;
     int64_t shape[SFT_MAX_DIMS], strides[SFT_MAX_DIMS];
@@ -130,7 +137,7 @@ GRAD(attention) {
         if (NEED(i)) SET(i, d[i]);
 }
 
-/* ---- the public op ------------------------------------------------------------------------------------ */
+/* ---- the public op --------------------------------------------------------------------------- */
 
 /* Heads of k or v repeated so that they match q's. */
 static sft_tensor *repeat_heads(sft_tensor *t, int64_t heads) {
@@ -154,11 +161,13 @@ static sft_status check_attention(const char *op, const sft_tensor *q, const sft
                             sft_dtype_name((sft_dtype)all[i]->dtype), names[i]);
     }
     if (q->shape[q->ndim - 1] != k->shape[k->ndim - 1])
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: query and key must have the same width, got %s and %s",
-                        op, SFT_SHAPE(q), SFT_SHAPE(k));
+        return sft_fail(SFT_ERR_ARGUMENT,
+                        "%s: query and key must have the same width, got %s and %s", op,
+                        SFT_SHAPE(q), SFT_SHAPE(k));
     if (k->shape[k->ndim - 2] != v->shape[v->ndim - 2])
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: key and value must have the same length, got %s and %s",
-                        op, SFT_SHAPE(k), SFT_SHAPE(v));
+        return sft_fail(SFT_ERR_ARGUMENT,
+                        "%s: key and value must have the same length, got %s and %s", op,
+                        SFT_SHAPE(k), SFT_SHAPE(v));
     return SFT_OK;
 }
 
@@ -177,8 +186,8 @@ static sft_status expand_all(const char *op, sft_tensor **q, sft_tensor **k, sft
         memcpy(one, t->shape, sizeof one);
         for (int d = t->ndim - 2; d < t->ndim; d++)
             if (d >= 0) one[d] = 1;
-        sft_tensor *z = sft_temp(sft_tensor_new(t->storage, (sft_dtype)t->dtype, one, t->strides,
-                                                t->ndim, t->data));
+        sft_tensor *z = sft_temp(
+            sft_tensor_new(t->storage, (sft_dtype)t->dtype, one, t->strides, t->ndim, t->data));
         if (!z) return sft_last_status();
         lead[n++] = sft_v_tensor(z);
         rows[i] = t->ndim >= 2 ? t->shape[t->ndim - 2] : 1;
@@ -217,19 +226,22 @@ IMPL(scaled_dot_product_attention) {
     const bool causal = ARG_B(5);
     SFT_TRY(check_attention(op, q, k, v));
     if (!(drop >= 0 && drop <= 1))
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: dropout_p must lie between 0 and 1, got %g", op, drop);
+        return sft_fail(SFT_ERR_ARGUMENT, "%s: dropout_p must lie between 0 and 1, got %g", op,
+                        drop);
     if (mask && causal)
         return sft_fail(SFT_ERR_ARGUMENT, "%s: give attn_mask or is_causal, not both", op);
     if (mask && mask->dtype != SFT_bool && !sft_is_float(mask->dtype))
         return sft_fail(SFT_ERR_ARGUMENT, "%s: attn_mask must be bool or floating, got %s", op,
                         sft_dtype_name((sft_dtype)mask->dtype));
     if (ARG_B(7) && q->ndim >= 3 && k->ndim >= 3 && v->ndim >= 3) {
-        const int64_t heads = q->shape[q->ndim - 3], a = k->shape[k->ndim - 3], b = v->shape[v->ndim - 3];
+        const int64_t heads = q->shape[q->ndim - 3], a = k->shape[k->ndim - 3],
+                      b = v->shape[v->ndim - 3];
         if (!a || !b || heads % a || heads % b)
-            return sft_fail(SFT_ERR_ARGUMENT,
-                            "%s: the %lld heads of query must be a multiple of those of key and value, "
-                            "%lld and %lld",
-                            op, (long long)heads, (long long)a, (long long)b);
+            return sft_fail(
+                SFT_ERR_ARGUMENT,
+                "%s: the %lld heads of query must be a multiple of those of key and value, "
+                "%lld and %lld",
+                op, (long long)heads, (long long)a, (long long)b);
         k = repeat_heads(k, heads);
         v = repeat_heads(v, heads);
         if (!k || !v) return sft_last_status();

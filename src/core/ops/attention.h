@@ -6,10 +6,9 @@
 
 /* q [.., l, e], k [.., s, e], v [.., s, ev], y [.., l, ev], mask [.., l, s] (bool: true takes part,
  * or of q's dtype: added; NULL: none), lse [.., l] contiguous: log of the sum of exponentials of a
- * row. Batch dims are equal (stride 0 where broadcast); float32 or float64; y and the gradients have
- * unit stride in their last dim.
- * attention: y, lse, q, k, v, mask
- * attention_backward: dq, dk, dv, g, q, k, v, mask, y, lse */
+ * row. Batch dims are equal (stride 0 where broadcast); float32 or float64; y and the gradients
+ * have unit stride in their last dim. attention: y, lse, q, k, v, mask attention_backward: dq, dk,
+ * dv, g, q, k, v, mask, y, lse */
 typedef struct sft_attention_params {
     int64_t l, s, e, ev, batch;
     double scale;

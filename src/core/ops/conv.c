@@ -4,7 +4,7 @@
 #include "conv.h"
 #include "widen.h"
 
-/* ---- the three ops --------------------------------------------------------------------------------- */
+/* ---- the three ops --------------------------------------------------------------------------- */
 
 /* Geometry as an argument: stride, padding (four sides), dilation, groups. */
 enum { GEOMETRY = 9 };
@@ -17,7 +17,8 @@ static sft_value params_value(const sft_conv_params *p) {
     return sft_v_ints((const int64_t *)(const void *)p, GEOMETRY);
 }
 
-static int64_t out_size(int64_t in, int64_t k, int64_t s, int64_t before, int64_t after, int64_t d) {
+static int64_t out_size(int64_t in, int64_t k, int64_t s, int64_t before, int64_t after,
+                        int64_t d) {
     return (in + before + after - d * (k - 1) - 1) / s + 1;
 }
 
@@ -40,7 +41,8 @@ GRAD(conv_planes) {
     if (!G) return;
     int n;
     const int64_t over[3] = {0, 2, 3};
-    if (NEED(0)) SET(0, DO(conv_backward_data, G, IN(1), VAL(3), sft_v_ints(sft_bw_shape(b, 0, &n), 4)));
+    if (NEED(0))
+        SET(0, DO(conv_backward_data, G, IN(1), VAL(3), sft_v_ints(sft_bw_shape(b, 0, &n), 4)));
     if (NEED(1))
         SET(1, DO(conv_backward_weights, IN(0), G, VAL(3), sft_v_ints(sft_bw_shape(b, 1, &n), 4)));
     if (NEED(2)) SET(2, DO(sum, G, sft_v_ints(over, 3)));
@@ -79,11 +81,12 @@ IMPL(conv_backward_weights) {
 GRAD(conv_backward_weights) {
     if (!G) return;
     int n;
-    if (NEED(0)) SET(0, DO(conv_backward_data, IN(1), G, VAL(2), sft_v_ints(sft_bw_shape(b, 0, &n), 4)));
+    if (NEED(0))
+        SET(0, DO(conv_backward_data, IN(1), G, VAL(2), sft_v_ints(sft_bw_shape(b, 0, &n), 4)));
     if (NEED(1)) SET(1, DO(conv_planes, IN(0), G, sft_v_none(), VAL(2)));
 }
 
-/* ---- checks ------------------------------------------------------------------------------------------ */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 /* A list of one or `dims` numbers -> two; where dims is 1, `other` stands for the height. */
 static sft_status read_sizes(const char *op, const char *name, const sft_value *v, int dims,
@@ -103,10 +106,10 @@ static sft_status read_sizes(const char *op, const char *name, const sft_value *
 
 typedef struct conv_call {
     const char *op;
-    int dims;              /* spatial dims */
+    int dims; /* spatial dims */
     sft_tensor *x, *w, *bias;
     bool batched;
-    sft_dtype dtype;       /* of the result */
+    sft_dtype dtype; /* of the result */
     sft_conv_params p;
 } conv_call;
 
@@ -120,20 +123,23 @@ static sft_tensor *with_height(sft_tensor *t) {
 
 /* Shapes and dtypes; x and w become [n, c, h, w] in a dtype that kernels know. */
 static sft_status prepare(conv_call *k) {
-    const char *layout = k->dims == 2 ? "[batch, channels, height, width] or [channels, height, width]"
-                                      : "[batch, channels, length] or [channels, length]";
+    const char *layout = k->dims == 2
+                             ? "[batch, channels, height, width] or [channels, height, width]"
+                             : "[batch, channels, length] or [channels, length]";
     sft_tensor *x = k->x, *w = k->w, *b = k->bias;
     if (x->ndim != k->dims + 1 && x->ndim != k->dims + 2)
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: input must be %s, got %s", k->op, layout, SFT_SHAPE(x));
+        return sft_fail(SFT_ERR_ARGUMENT, "%s: input must be %s, got %s", k->op, layout,
+                        SFT_SHAPE(x));
     if (w->ndim != k->dims + 2)
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: weight must have %d dims, got %s", k->op, k->dims + 2,
-                        SFT_SHAPE(w));
+        return sft_fail(SFT_ERR_ARGUMENT, "%s: weight must have %d dims, got %s", k->op,
+                        k->dims + 2, SFT_SHAPE(w));
     if (w->dtype != x->dtype || (b && b->dtype != x->dtype))
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s: input, weight and bias must have one dtype, got %s, %s%s%s; convert them "
-                        "with x:to(...)",
-                        k->op, sft_dtype_name((sft_dtype)x->dtype), sft_dtype_name((sft_dtype)w->dtype),
-                        b ? ", " : "", b ? sft_dtype_name((sft_dtype)b->dtype) : "");
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "%s: input, weight and bias must have one dtype, got %s, %s%s%s; convert them "
+            "with x:to(...)",
+            k->op, sft_dtype_name((sft_dtype)x->dtype), sft_dtype_name((sft_dtype)w->dtype),
+            b ? ", " : "", b ? sft_dtype_name((sft_dtype)b->dtype) : "");
     if (x->dtype == SFT_bool)
         return sft_fail(SFT_ERR_ARGUMENT, "%s: not defined for bool tensors", k->op);
     k->batched = x->ndim == k->dims + 2;
@@ -181,20 +187,22 @@ static sft_status conv(conv_call *k, sft_opctx *c) {
                         "outputs, got %lld",
                         k->op, (long long)ic, (long long)oc, (long long)groups);
     if (k->w->shape[1] != ic / groups)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s: the input has %lld channels, but the weight %s expects %lld (%lld for each "
-                        "of %lld groups)",
-                        k->op, (long long)ic, SFT_SHAPE(ARG_T(1)), (long long)(k->w->shape[1] * groups),
-                        (long long)k->w->shape[1], (long long)groups);
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "%s: the input has %lld channels, but the weight %s expects %lld (%lld for each "
+            "of %lld groups)",
+            k->op, (long long)ic, SFT_SHAPE(ARG_T(1)), (long long)(k->w->shape[1] * groups),
+            (long long)k->w->shape[1], (long long)groups);
     SFT_TRY(check_bias(k, oc));
     for (int i = 0; i < 2; i++) {
         const int64_t in = k->x->shape[2 + i] + k->p.pad[2 * i] + k->p.pad[2 * i + 1];
         const int64_t span = k->p.dilation[i] * (k->w->shape[2 + i] - 1) + 1;
         if (k->w->shape[2 + i] < 1 || span > in)
-            return sft_fail(SFT_ERR_ARGUMENT,
-                            "%s: the kernel (with dilation %lld elements) is larger than the padded "
-                            "input (%lld); add padding or use a smaller kernel",
-                            k->op, (long long)span, (long long)in);
+            return sft_fail(
+                SFT_ERR_ARGUMENT,
+                "%s: the kernel (with dilation %lld elements) is larger than the padded "
+                "input (%lld); add padding or use a smaller kernel",
+                k->op, (long long)span, (long long)in);
     }
     sft_tensor *y = DO(conv_planes, k->x, k->w, sft_v_maybe(k->bias), params_value(&k->p));
     return sft_ret(c, finish(k, y));
@@ -202,7 +210,8 @@ static sft_status conv(conv_call *k, sft_opctx *c) {
 
 /* (input, weight, bias, stride, padding, dilation, groups) */
 static sft_status conv_numbers(sft_opctx *c, int dims) {
-    conv_call k = {.op = c->info->name, .dims = dims, .x = ARG_T(0), .w = ARG_T(1), .bias = ARG_T(2)};
+    conv_call k = {
+        .op = c->info->name, .dims = dims, .x = ARG_T(0), .w = ARG_T(1), .bias = ARG_T(2)};
     int64_t pad[2];
     SFT_TRY(read_sizes(k.op, "stride", &c->a[3], dims, 1, 1, k.p.stride));
     SFT_TRY(read_sizes(k.op, "padding", &c->a[4], dims, 0, 0, pad));
@@ -215,14 +224,16 @@ static sft_status conv_numbers(sft_opctx *c, int dims) {
 
 /* The same with padding "same" or "valid". */
 static sft_status conv_named(sft_opctx *c, int dims) {
-    conv_call k = {.op = c->info->name, .dims = dims, .x = ARG_T(0), .w = ARG_T(1), .bias = ARG_T(2)};
+    conv_call k = {
+        .op = c->info->name, .dims = dims, .x = ARG_T(0), .w = ARG_T(1), .bias = ARG_T(2)};
     const char *padding = c->a[4].u.s;
     const bool same = !strcmp(padding, "same");
     SFT_TRY(read_sizes(k.op, "stride", &c->a[3], dims, 1, 1, k.p.stride));
     SFT_TRY(read_sizes(k.op, "dilation", &c->a[5], dims, 1, 1, k.p.dilation));
     if (!same && strcmp(padding, "valid") != 0)
         return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s: padding must be a size, \"same\" or \"valid\", got \"%.40s\"", k.op, padding);
+                        "%s: padding must be a size, \"same\" or \"valid\", got \"%.40s\"", k.op,
+                        padding);
     if (same && (k.p.stride[0] != 1 || k.p.stride[1] != 1))
         return sft_fail(SFT_ERR_ARGUMENT, "%s: padding = \"same\" needs a stride of 1", k.op);
     if (same && k.w->ndim == dims + 2)
@@ -243,7 +254,8 @@ IMPL(conv1d_named) { return conv_named(c, 1); }
 
 /* (input, weight, bias, stride, padding, output_padding, groups, dilation) */
 static sft_status conv_transpose(sft_opctx *c, int dims) {
-    conv_call k = {.op = c->info->name, .dims = dims, .x = ARG_T(0), .w = ARG_T(1), .bias = ARG_T(2)};
+    conv_call k = {
+        .op = c->info->name, .dims = dims, .x = ARG_T(0), .w = ARG_T(1), .bias = ARG_T(2)};
     int64_t pad[2], extra[2], shape[4];
     SFT_TRY(read_sizes(k.op, "stride", &c->a[3], dims, 1, 1, k.p.stride));
     SFT_TRY(read_sizes(k.op, "padding", &c->a[4], dims, 0, 0, pad));
@@ -253,8 +265,9 @@ static sft_status conv_transpose(sft_opctx *c, int dims) {
     SFT_TRY(prepare(&k));
     const int64_t ic = k.x->shape[1];
     if (groups < 1 || ic % groups)
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: groups must divide the input's %lld channels, got %lld",
-                        k.op, (long long)ic, (long long)groups);
+        return sft_fail(SFT_ERR_ARGUMENT,
+                        "%s: groups must divide the input's %lld channels, got %lld", k.op,
+                        (long long)ic, (long long)groups);
     if (k.w->shape[0] != ic)
         return sft_fail(SFT_ERR_ARGUMENT,
                         "%s: the input has %lld channels, but the weight %s expects %lld", k.op,
@@ -265,8 +278,8 @@ static sft_status conv_transpose(sft_opctx *c, int dims) {
     for (int i = 0; i < 2; i++) {
         if (extra[i] && extra[i] >= k.p.stride[i] && extra[i] >= k.p.dilation[i])
             return sft_fail(SFT_ERR_ARGUMENT,
-                            "%s: output_padding must be smaller than stride or dilation, got %lld", k.op,
-                            (long long)extra[i]);
+                            "%s: output_padding must be smaller than stride or dilation, got %lld",
+                            k.op, (long long)extra[i]);
         shape[2 + i] = (k.x->shape[2 + i] - 1) * k.p.stride[i] - 2 * pad[i] +
                        k.p.dilation[i] * (k.w->shape[2 + i] - 1) + extra[i] + 1;
         if (k.w->shape[2 + i] < 1 || shape[2 + i] < 1)
@@ -283,7 +296,7 @@ static sft_status conv_transpose(sft_opctx *c, int dims) {
 IMPL(conv_transpose2d) { return conv_transpose(c, 2); }
 IMPL(conv_transpose1d) { return conv_transpose(c, 1); }
 
-/* ---- patches ------------------------------------------------------------------------------------------ */
+/* ---- patches --------------------------------------------------------------------------------- */
 
 enum { PATCH = 14 };
 static sft_patch_params patch_of(const sft_value *v) {
@@ -335,11 +348,11 @@ static sft_status read_patch(sft_opctx *c, int at, sft_patch_params *p) {
     for (int i = 0; i < 2; i++) {
         const int64_t span = size[i] + 2 * p->p[i] - p->d[i] * (p->k[i] - 1) - 1;
         if (span < 0)
-            return sft_fail(SFT_ERR_ARGUMENT,
-                            "%s: a window of %lld x %lld elements does not fit into the plane %lld x "
-                            "%lld with its padding",
-                            op, (long long)p->k[0], (long long)p->k[1], (long long)p->h,
-                            (long long)p->w);
+            return sft_fail(
+                SFT_ERR_ARGUMENT,
+                "%s: a window of %lld x %lld elements does not fit into the plane %lld x "
+                "%lld with its padding",
+                op, (long long)p->k[0], (long long)p->k[1], (long long)p->h, (long long)p->w);
         *out[i] = span / p->s[i] + 1;
     }
     return SFT_OK;
@@ -373,10 +386,11 @@ IMPL(fold) {
     const bool batched = x->ndim == 3;
     int64_t size[2] = {0, 0};
     if (x->ndim != 2 && x->ndim != 3)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s: input must be [batch, channels * kernel, windows] or without the batch, "
-                        "got %s",
-                        op, SFT_SHAPE(x));
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "%s: input must be [batch, channels * kernel, windows] or without the batch, "
+            "got %s",
+            op, SFT_SHAPE(x));
     SFT_TRY(sft_need_floating(op, "input", x));
     SFT_TRY(read_sizes(op, "output_size", &c->a[1], 2, 1, 1, size));
     const int64_t *s = x->shape + batched;
@@ -384,9 +398,10 @@ IMPL(fold) {
     SFT_TRY(read_patch(c, 2, &p));
     const int64_t taps = p.k[0] * p.k[1];
     if (s[0] % taps || s[0] < 1)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s: dim %d of the input %s must be a multiple of the kernel's %lld elements", op,
-                        batched + 1, SFT_SHAPE(x), (long long)taps);
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "%s: dim %d of the input %s must be a multiple of the kernel's %lld elements", op,
+            batched + 1, SFT_SHAPE(x), (long long)taps);
     p.c = s[0] / taps;
     if (s[1] != p.oh * p.ow)
         return sft_fail(SFT_ERR_ARGUMENT,

@@ -11,7 +11,8 @@ typedef struct sft_conv_params {
     int64_t stride[2], pad[4], dilation[2], groups; /* pad: above, below, left, right */
 } sft_conv_params;
 
-/* unfold_patches: columns [n, c * kh * kw, oh * ow], x [n, c, h, w]; fold_patches: the same order. */
+/* unfold_patches: columns [n, c * kh * kw, oh * ow], x [n, c, h, w]; fold_patches: the same order.
+ */
 typedef struct sft_patch_params {
     int64_t n, c, h, w, oh, ow, k[2], d[2], p[2], s[2];
 } sft_patch_params;

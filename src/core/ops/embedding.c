@@ -2,7 +2,8 @@
 #include "embedding.h"
 #include "widen.h"
 
-/* (input, weight, padding_idx): input int64, contiguous; weight contiguous; padding 0-based or -1 */
+/* (input, weight, padding_idx): input int64, contiguous; weight contiguous; padding 0-based or -1
+ */
 IMPL(embedding_rows) {
     sft_tensor *index = ARG_T(0), *w = ARG_T(1);
     int64_t shape[SFT_MAX_DIMS];
@@ -54,8 +55,9 @@ IMPL(embedding) {
     const char *op = c->info->name;
     int64_t padding = -1;
     if (index->dtype != SFT_int64 && index->dtype != SFT_int32)
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: input must hold indices (int64), got %s; use "
-                                          "x:to(sft.int64)",
+        return sft_fail(SFT_ERR_ARGUMENT,
+                        "%s: input must hold indices (int64), got %s; use "
+                        "x:to(sft.int64)",
                         op, sft_dtype_name((sft_dtype)index->dtype));
     if (w->ndim != 2)
         return sft_fail(SFT_ERR_ARGUMENT, "%s: weight must be [rows, width], got %s", op,
@@ -66,11 +68,11 @@ IMPL(embedding) {
         const int64_t base = sft_thread()->index_base;
         padding = ARG_I(2) < 0 ? ARG_I(2) + w->shape[0] : ARG_I(2);
         if (padding < 0 || padding >= w->shape[0])
-            return sft_fail(SFT_ERR_INDEX,
-                            "%s: padding_idx must name one of the %lld rows (%lld to %lld), got %lld",
-                            op, (long long)w->shape[0], (long long)base,
-                            (long long)(w->shape[0] - 1 + base),
-                            (long long)(ARG_I(2) < 0 ? ARG_I(2) : ARG_I(2) + base));
+            return sft_fail(
+                SFT_ERR_INDEX,
+                "%s: padding_idx must name one of the %lld rows (%lld to %lld), got %lld", op,
+                (long long)w->shape[0], (long long)base, (long long)(w->shape[0] - 1 + base),
+                (long long)(ARG_I(2) < 0 ? ARG_I(2) : ARG_I(2) + base));
     }
     if (!w->contiguous) w = DO(contiguous, w);
     index = sft_dense_as(index, SFT_int64);

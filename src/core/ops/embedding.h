@@ -4,8 +4,8 @@
 
 #include "elementwise.h"
 
-/* Forward: y [count, width], index, weight [rows, width] (contiguous, any dtype); backward: dweight,
- * g [count, width], index. index: int64 of any shape, contiguous. */
+/* Forward: y [count, width], index, weight [rows, width] (contiguous, any dtype); backward:
+ * dweight, g [count, width], index. index: int64 of any shape, contiguous. */
 typedef struct sft_embedding_params {
     int64_t count, rows, width;
     int64_t padding; /* row without a gradient, 0-based; -1: none */

@@ -10,48 +10,59 @@ int sft_read_reduction(const char *op, const char *text, bool batch) {
     if (!strcmp(text, "sum")) return SFT_REDUCE_SUM;
     if (!strcmp(text, "none")) return SFT_REDUCE_NONE;
     if (batch && !strcmp(text, "batchmean")) return SFT_REDUCE_BATCHMEAN;
-    sft_fail(SFT_ERR_ARGUMENT, "%s: reduction must be \"mean\", \"sum\"%s or \"none\", got \"%.40s\"",
-             op, batch ? ", \"batchmean\"" : "", text);
+    sft_fail(SFT_ERR_ARGUMENT,
+             "%s: reduction must be \"mean\", \"sum\"%s or \"none\", got \"%.40s\"", op,
+             batch ? ", \"batchmean\"" : "", text);
     return -1;
 }
 
 sft_tensor *sft_reduce_loss(sft_tensor *loss, int reduction) {
     if (!loss) return NULL;
     switch (reduction) {
-    case SFT_REDUCE_MEAN: return DO(mean, loss);
-    case SFT_REDUCE_SUM: return DO(sum, loss);
+    case SFT_REDUCE_MEAN:
+        return DO(mean, loss);
+    case SFT_REDUCE_SUM:
+        return DO(sum, loss);
     case SFT_REDUCE_BATCHMEAN:
         return DO(div, DO(sum, loss), loss->ndim ? (double)loss->shape[0] : 1.0);
-    default: return loss;
+    default:
+        return loss;
     }
 }
 
-/* ---- the fused op over labels ------------------------------------------------------------------- */
+/* ---- the fused op over labels ---------------------------------------------------------------- */
 
 /* Parameters of softmax_cross_entropy and nll_loss_rows as they stand in ops.def. */
 enum { A_INPUT, A_TARGET, A_WEIGHT, A_IGNORE, A_REDUCTION, A_SMOOTHING };
 
-/* (input [.., classes], target, weight, ignore_index, reduction, smoothing) -> loss, stats, total */
+/* (input [.., classes], target, weight, ignore_index, reduction, smoothing) -> loss, stats, total
+ */
 IMPL(class_loss) {
     sft_tensor *x = ARG_T(A_INPUT), *y = ARG_T(A_TARGET);
     const int64_t two[2] = {y->numel, 2};
-    sft_class_loss_params p = {y->numel, x->shape[x->ndim - 1], ARG_I(A_IGNORE),
-                               (int)ARG_I(A_REDUCTION), ARG_F(A_SMOOTHING),
-                               c->op == SFT_OP_softmax_cross_entropy, false};
+    sft_class_loss_params p = {y->numel,
+                               x->shape[x->ndim - 1],
+                               ARG_I(A_IGNORE),
+                               (int)ARG_I(A_REDUCTION),
+                               ARG_F(A_SMOOTHING),
+                               c->op == SFT_OP_softmax_cross_entropy,
+                               false};
     sft_dtype dtype = (sft_dtype)x->dtype;
-    SFT_TRY(sft_give(c, sft_empty(y->shape, p.reduction == SFT_REDUCE_NONE ? y->ndim : 0, dtype,
-                                  x->device)));
+    SFT_TRY(sft_give(
+        c, sft_empty(y->shape, p.reduction == SFT_REDUCE_NONE ? y->ndim : 0, dtype, x->device)));
     SFT_TRY(sft_give(c, sft_empty(two, p.logits ? 2 : 0, dtype, x->device)));
     SFT_TRY(sft_give(c, sft_empty(NULL, 0, dtype, x->device)));
     sft_tensor *t[6] = {c->out[0], c->out[1], c->out[2], x, y, ARG_T(A_WEIGHT)};
     return sft_run(c->op, t, 6, &p);
 }
 
-/* (grad, input, target, weight, stats, total, ignore_index, reduction, smoothing, logits, constant) */
+/* (grad, input, target, weight, stats, total, ignore_index, reduction, smoothing, logits, constant)
+ */
 IMPL(class_loss_backward) {
     sft_tensor *g = DO(contiguous, c->a[0]), *x = ARG_T(1);
-    sft_class_loss_params p = {ARG_T(2)->numel, x->shape[x->ndim - 1], ARG_I(6), (int)ARG_I(7),
-                               ARG_F(8), ARG_B(9), ARG_B(10)};
+    sft_class_loss_params p = {
+        ARG_T(2)->numel, x->shape[x->ndim - 1], ARG_I(6), (int)ARG_I(7), ARG_F(8), ARG_B(9),
+        ARG_B(10)};
     if (!g) return sft_last_status();
     SFT_TRY(sft_give(c, sft_empty(x->shape, x->ndim, (sft_dtype)x->dtype, x->device)));
     sft_tensor *t[7] = {c->out[0], g, x, ARG_T(2), ARG_T(3), ARG_T(4), ARG_T(5)};
@@ -61,8 +72,8 @@ IMPL(class_loss_backward) {
 static sft_tensor *class_gradient(sft_bw *b, bool constant) {
     bool logits = b->node->op == SFT_OP_softmax_cross_entropy;
     return DO(class_loss_backward, DO(detach, G), DO(detach, IN(A_INPUT)), IN(A_TARGET),
-              VAL(A_WEIGHT), DO(detach, OUT(1)), DO(detach, OUT(2)), INT(A_IGNORE), INT(A_REDUCTION),
-              NUM(A_SMOOTHING), logits, constant);
+              VAL(A_WEIGHT), DO(detach, OUT(1)), DO(detach, OUT(2)), INT(A_IGNORE),
+              INT(A_REDUCTION), NUM(A_SMOOTHING), logits, constant);
 }
 
 /* dx = g (sum(K) softmax(x) - K), where K, the weighted targets, does not depend on x. */
@@ -96,7 +107,7 @@ GRAD(class_loss) {
         SET(A_INPUT, class_gradient(b, false));
 }
 
-/* ---- cross_entropy, nll_loss --------------------------------------------------------------------- */
+/* ---- cross_entropy, nll_loss ----------------------------------------------------------------- */
 
 static sft_status check_weight(const char *op, const sft_tensor *w, int64_t classes) {
     if (!w) return SFT_OK;
@@ -113,18 +124,20 @@ static sft_status check_class_shapes(const char *op, const sft_tensor *x, const 
     SFT_TRY(sft_need_floating(op, "input", x));
     if (x->ndim < 1)
         return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s: input must be [classes] or [batch, classes, ...], got a 0-dim tensor", op);
+                        "%s: input must be [classes] or [batch, classes, ...], got a 0-dim tensor",
+                        op);
     for (int d = 0; d < x->ndim; d++)
         if (d != (x->ndim > 1)) want[n++] = x->shape[d];
     if (y->ndim != n || memcmp(y->shape, want, sizeof(int64_t) * (size_t)n) != 0)
         return sft_fail(SFT_ERR_ARGUMENT,
                         "%s: target must have the shape of the input %s without its class dim, %s, "
                         "got %s",
-                        op, SFT_SHAPE(x), sft_shape_text(want, n, (char[160]){0}, 160), SFT_SHAPE(y));
+                        op, SFT_SHAPE(x), sft_shape_text(want, n, (char[160]){0}, 160),
+                        SFT_SHAPE(y));
     if (y->dtype == SFT_bool || sft_is_float(y->dtype))
         return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s: target must hold class labels (int64), got %s; use y:to(sft.int64)", op,
-                        sft_dtype_name((sft_dtype)y->dtype));
+                        "%s: target must hold class labels (int64), got %s; use y:to(sft.int64)",
+                        op, sft_dtype_name((sft_dtype)y->dtype));
     return SFT_OK;
 }
 

@@ -15,12 +15,12 @@ typedef struct sft_class_loss_params {
     int64_t ignore_index; /* 0-based; negative: as the target holds it */
     int reduction;        /* sft_reduction, without BATCHMEAN */
     double smoothing;
-    bool logits;          /* cross entropy of logits; else of log-probabilities (nll_loss) */
-    bool constant;        /* backward: only what does not depend on x, negated */
+    bool logits;   /* cross entropy of logits; else of log-probabilities (nll_loss) */
+    bool constant; /* backward: only what does not depend on x, negated */
 } sft_class_loss_params;
 
-/* Losses of one input and one target element each: f(input - target) mostly. Forward: loss (like the
- * input, or one), x, y; backward: dx, g, x, y. */
+/* Losses of one input and one target element each: f(input - target) mostly. Forward: loss (like
+ * the input, or one), x, y; backward: dx, g, x, y. */
 enum sft_point_loss {
     SFT_LOSS_MSE,
     SFT_LOSS_L1,

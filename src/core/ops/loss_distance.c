@@ -3,7 +3,7 @@
 #include "loss.h"
 #include "widen.h"
 
-/* ---- distances -------------------------------------------------------------------------------- */
+/* ---- distances ------------------------------------------------------------------------------- */
 
 /* x * 1 as a floating tensor: integers and booleans are measured in the default dtype. */
 static sft_tensor *floating(sft_tensor *x) {
@@ -49,8 +49,8 @@ IMPL(cosine_similarity) {
     const sft_value to = sft_v_ints(shape, n);
     a = DO(expand, a, to);
     b = DO(expand, b, to);
-    return sft_ret(c, DO(sum, DO(mul, unit(a, dim, ARG_F(3)), unit(b, dim, ARG_F(3))),
-                         sft_v_ints(&dim, 1)));
+    return sft_ret(
+        c, DO(sum, DO(mul, unit(a, dim, ARG_F(3)), unit(b, dim, ARG_F(3))), sft_v_ints(&dim, 1)));
 }
 
 /* normalize(input, p, dim, eps) */
@@ -62,7 +62,7 @@ IMPL(normalize) {
     return sft_ret(c, DO(div, x, DO(clamp, n, ARG_F(3))));
 }
 
-/* ---- losses ------------------------------------------------------------------------------------- */
+/* ---- losses ---------------------------------------------------------------------------------- */
 
 /* margin_ranking_loss(input1, input2, target, margin, reduction) */
 IMPL(margin_ranking_loss) {
@@ -71,10 +71,11 @@ IMPL(margin_ranking_loss) {
     int reduction = sft_read_reduction(op, c->a[4].u.s, false);
     if (reduction < 0) return sft_last_status();
     if (a->ndim != b->ndim || a->ndim != y->ndim)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s: input1, input2 and target must have the same number of dims, got %s, %s "
-                        "and %s",
-                        op, SFT_SHAPE(a), SFT_SHAPE(b), SFT_SHAPE(y));
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "%s: input1, input2 and target must have the same number of dims, got %s, %s "
+            "and %s",
+            op, SFT_SHAPE(a), SFT_SHAPE(b), SFT_SHAPE(y));
     sft_tensor *d = DO(mul, DO(neg, y), DO(sub, a, b));
     return sft_ret(c, sft_reduce_loss(DO(clamp, DO(add, d, ARG_F(3)), 0), reduction));
 }
@@ -99,7 +100,8 @@ IMPL(cosine_embedding_loss) {
     sft_tensor *cosine = DO(div, ab, DO(sqrt, DO(mul, aa, bb)));
     sft_tensor *near = DO(sub, 1, cosine), *zero = DO(zeros_like, cosine);
     sft_tensor *far = DO(clamp, DO(sub, cosine, ARG_F(3)), 0);
-    sft_tensor *loss = DO(add, DO(where, DO(eq, y, 1), near, zero), DO(where, DO(eq, y, -1), far, zero));
+    sft_tensor *loss =
+        DO(add, DO(where, DO(eq, y, 1), near, zero), DO(where, DO(eq, y, -1), far, zero));
     return sft_ret(c, sft_reduce_loss(loss, reduction));
 }
 
@@ -111,10 +113,11 @@ IMPL(triplet_margin_loss) {
     int reduction = sft_read_reduction(op, c->a[7].u.s, false);
     if (reduction < 0) return sft_last_status();
     if (a->ndim != pos->ndim || a->ndim != neg->ndim)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s: anchor, positive and negative must have the same number of dims, got %s, "
-                        "%s and %s",
-                        op, SFT_SHAPE(a), SFT_SHAPE(pos), SFT_SHAPE(neg));
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "%s: anchor, positive and negative must have the same number of dims, got %s, "
+            "%s and %s",
+            op, SFT_SHAPE(a), SFT_SHAPE(pos), SFT_SHAPE(neg));
     sft_tensor *near = distance(a, pos, p, eps, false), *far = distance(a, neg, p, eps, false);
     if (ARG_B(6)) far = DO(minimum, far, distance(pos, neg, p, eps, false));
     sft_tensor *loss = DO(clamp, DO(add, DO(sub, near, far), ARG_F(3)), 0);

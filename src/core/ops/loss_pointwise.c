@@ -4,7 +4,7 @@
 #include "widen.h"
 #include <stdio.h>
 
-/* ---- the fused op ------------------------------------------------------------------------------- */
+/* ---- the fused op ---------------------------------------------------------------------------- */
 
 /* (input, target, kind, reduction, beta), contiguous and of one dtype */
 IMPL(point_loss) {
@@ -30,12 +30,18 @@ IMPL(point_loss_backward) {
 static sft_tensor *slope(int kind, sft_tensor *x, sft_tensor *y, double beta) {
     sft_tensor *d = DO(sub, x, y);
     switch (kind) {
-    case SFT_LOSS_MSE: return DO(mul, d, 2);
-    case SFT_LOSS_L1: return DO(sign, d);
-    case SFT_LOSS_SMOOTH_L1: return DO(clamp, DO(div, d, beta), -1.0, 1.0);
-    case SFT_LOSS_HUBER: return DO(clamp, d, -beta, beta);
-    case SFT_LOSS_BCE: return DO(div, d, DO(clamp, DO(mul, DO(sub, 1, x), x), 1e-12));
-    default: return DO(sub, DO(sigmoid, x), y);
+    case SFT_LOSS_MSE:
+        return DO(mul, d, 2);
+    case SFT_LOSS_L1:
+        return DO(sign, d);
+    case SFT_LOSS_SMOOTH_L1:
+        return DO(clamp, DO(div, d, beta), -1.0, 1.0);
+    case SFT_LOSS_HUBER:
+        return DO(clamp, d, -beta, beta);
+    case SFT_LOSS_BCE:
+        return DO(div, d, DO(clamp, DO(mul, DO(sub, 1, x), x), 1e-12));
+    default:
+        return DO(sub, DO(sigmoid, x), y);
     }
 }
 
@@ -58,7 +64,7 @@ GRAD(point_loss) {
     if (NEED(1)) SET(1, mirrored ? DO(neg, dx) : DO(mul, each, target_slope(kind, x)));
 }
 
-/* ---- checks --------------------------------------------------------------------------------------- */
+/* ---- checks ---------------------------------------------------------------------------------- */
 
 /* Input and target must have one shape; a target may be broadcast to the input's. Anything else is
  * taken for a mistake ([n, 1] against [n] would be a mean over n * n pairs) unless `broadcast`. */
@@ -82,11 +88,11 @@ static sft_status same_shapes(const char *op, sft_tensor **x, sft_tensor **y, bo
             snprintf(text, sizeof text, "use input:unsqueeze(%d)", (*y)->ndim);
             mend = text;
         }
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s: input %s and target %s would broadcast to %s; %s, or pass {broadcast = "
-                        "true} if that is meant",
-                        op, SFT_SHAPE(*x), SFT_SHAPE(*y),
-                        sft_shape_text(shape, n, (char[160]){0}, 160), mend);
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "%s: input %s and target %s would broadcast to %s; %s, or pass {broadcast = "
+            "true} if that is meant",
+            op, SFT_SHAPE(*x), SFT_SHAPE(*y), sft_shape_text(shape, n, (char[160]){0}, 160), mend);
     }
     const sft_value to = sft_v_ints(shape, n);
     *x = DO(expand, *x, to);
@@ -97,8 +103,8 @@ static sft_status same_shapes(const char *op, sft_tensor **x, sft_tensor **y, bo
 static sft_status exact_shapes(const char *op, const char *name, const sft_tensor *x,
                                const sft_tensor *y) {
     if (sft_same_shape(x, y)) return SFT_OK;
-    return sft_fail(SFT_ERR_ARGUMENT, "%s: %s must have the shape of the input, %s, got %s", op, name,
-                    SFT_SHAPE(x), SFT_SHAPE(y));
+    return sft_fail(SFT_ERR_ARGUMENT, "%s: %s must have the shape of the input, %s, got %s", op,
+                    name, SFT_SHAPE(x), SFT_SHAPE(y));
 }
 
 /* The loss of c's input and target, reduced; result in their common dtype. */
@@ -119,7 +125,7 @@ static sft_status elementwise_loss(sft_opctx *c, int kind, double beta, bool bro
     return sft_ret(c, point_loss(kind, x, y, beta, reduction));
 }
 
-/* ---- ops ------------------------------------------------------------------------------------------ */
+/* ---- ops ------------------------------------------------------------------------------------- */
 
 IMPL(mse_loss) { return elementwise_loss(c, SFT_LOSS_MSE, 0, ARG_B(3)); }
 IMPL(l1_loss) { return elementwise_loss(c, SFT_LOSS_L1, 0, ARG_B(3)); }
@@ -127,14 +133,16 @@ IMPL(l1_loss) { return elementwise_loss(c, SFT_LOSS_L1, 0, ARG_B(3)); }
 IMPL(smooth_l1_loss) {
     double beta = ARG_F(3);
     if (!(beta >= 0))
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: beta must not be negative, got %g", c->info->name, beta);
+        return sft_fail(SFT_ERR_ARGUMENT, "%s: beta must not be negative, got %g", c->info->name,
+                        beta);
     return elementwise_loss(c, beta == 0 ? SFT_LOSS_L1 : SFT_LOSS_SMOOTH_L1, beta, ARG_B(4));
 }
 
 IMPL(huber_loss) {
     double delta = ARG_F(3);
     if (!(delta > 0))
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: delta must be positive, got %g", c->info->name, delta);
+        return sft_fail(SFT_ERR_ARGUMENT, "%s: delta must be positive, got %g", c->info->name,
+                        delta);
     return elementwise_loss(c, SFT_LOSS_HUBER, delta, ARG_B(4));
 }
 
@@ -161,7 +169,8 @@ IMPL(binary_cross_entropy_with_logits) {
     SFT_TRY(exact_shapes(op, "target", x, y));
     if (pos) {
         /* (1 - y) x + (1 + (pos - 1) y) log(1 + exp(-x)); the log is the loss at y = 1. */
-        sft_tensor *log1p = point_loss(SFT_LOSS_BCE_LOGITS, x, DO(ones_like, x), 0, SFT_REDUCE_NONE);
+        sft_tensor *log1p =
+            point_loss(SFT_LOSS_BCE_LOGITS, x, DO(ones_like, x), 0, SFT_REDUCE_NONE);
         sft_tensor *factor = DO(add, DO(mul, DO(sub, pos, 1), y), 1);
         loss = DO(add, DO(mul, DO(sub, 1, y), x), DO(mul, factor, log1p));
     } else {
@@ -194,6 +203,7 @@ IMPL(hinge_embedding_loss) {
     if (reduction < 0) return sft_last_status();
     SFT_TRY(same_shapes(c->info->name, &x, &y, false));
     sft_tensor *far = DO(clamp, DO(sub, ARG_F(2), x), 0), *zero = DO(zeros_like, far);
-    sft_tensor *loss = DO(add, DO(where, DO(ne, y, 1), far, zero), DO(where, DO(ne, y, -1), x, zero));
+    sft_tensor *loss =
+        DO(add, DO(where, DO(ne, y, 1), far, zero), DO(where, DO(ne, y, -1), x, zero));
     return sft_ret(c, sft_reduce_loss(loss, reduction));
 }

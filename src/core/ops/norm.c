@@ -4,7 +4,7 @@
 #include "norm.h"
 #include "widen.h"
 
-/* ---- gradients by plain ops, for create_graph -------------------------------------------------- */
+/* ---- gradients by plain ops, for create_graph ------------------------------------------------ */
 
 typedef struct norm_graph {
     sft_tensor *xhat, *rstd; /* normalised input; 1 / deviation, broadcastable */
@@ -59,8 +59,8 @@ IMPL(layer_norm_backward) {
     sft_tensor *t[8] = {NULL, NULL, NULL, g, x, ARG_T(2), ARG_T(3), w};
     for (int i = 0; i < 3; i++) {
         sft_tensor *r = !(want >> i & 1) ? sft_retain(g)
-                        : i == 0         ? sft_empty(x->shape, x->ndim, (sft_dtype)x->dtype, x->device)
-                                         : empty_vector(n, x);
+                        : i == 0 ? sft_empty(x->shape, x->ndim, (sft_dtype)x->dtype, x->device)
+                                 : empty_vector(n, x);
         SFT_TRY(sft_give(c, r));
         if (want >> i & 1) t[i] = r;
     }
@@ -121,10 +121,11 @@ static sft_status check_normalized(const sft_opctx *c, const sft_tensor *x, cons
         *n = (int64_t)((uint64_t)*n * (uint64_t)shape->u.ints[i]); /* overflows beside a size 0 */
     }
     if (!fits)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s: normalized_shape is %s, but the last dims of the input %s differ; give "
-                        "the sizes of the dims to normalise over",
-                        op, text, SFT_SHAPE(x));
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "%s: normalized_shape is %s, but the last dims of the input %s differ; give "
+            "the sizes of the dims to normalise over",
+            op, text, SFT_SHAPE(x));
     static const char *const names[] = {"weight", "bias"};
     for (int i = 0; i < nw; i++) {
         if (!w[i]) continue;
@@ -197,8 +198,8 @@ IMPL(batch_norm_backward) {
     sft_tensor *t[8] = {NULL, NULL, NULL, g, x, ARG_T(2), ARG_T(3), ARG_T(4)};
     for (int i = 0; i < 3; i++) {
         sft_tensor *r = !(want >> i & 1) ? sft_retain(g)
-                        : i == 0         ? sft_empty(x->shape, x->ndim, (sft_dtype)x->dtype, x->device)
-                                         : empty_vector(p.channels, x);
+                        : i == 0 ? sft_empty(x->shape, x->ndim, (sft_dtype)x->dtype, x->device)
+                                 : empty_vector(p.channels, x);
         SFT_TRY(sft_give(c, r));
         if (want >> i & 1) t[i] = r;
     }
@@ -303,7 +304,7 @@ IMPL(batch_norm) {
                                  ARG_B(5), ARG_F(6), ARG_F(7)));
 }
 
-/* ---- group norm, instance norm ------------------------------------------------------------------ */
+/* ---- group norm, instance norm --------------------------------------------------------------- */
 
 /* y * weight + bias over the channels (dim 1). */
 static sft_tensor *affine(sft_tensor *y, sft_tensor *w, sft_tensor *bias) {
@@ -333,8 +334,8 @@ IMPL(group_norm) {
     SFT_TRY(check_channels(op, "bias", bias, x->shape[1], x));
     sft_dtype ct = sft_wide_dtype(x);
     const int64_t rows = x->shape[0] * groups, n = rows ? x->numel / rows : 0;
-    sft_tensor *y = DO(native_layer_norm, sft_dense_as(x, ct), n, sft_v_none(), sft_v_none(),
-                       ARG_F(4), false);
+    sft_tensor *y =
+        DO(native_layer_norm, sft_dense_as(x, ct), n, sft_v_none(), sft_v_none(), ARG_F(4), false);
     return sft_ret(c, sft_as(affine(y, w, bias), (sft_dtype)x->dtype));
 }
 
@@ -357,9 +358,9 @@ IMPL(instance_norm) {
     SFT_TRY(sft_need_floating(op, "input", x));
     if (x->ndim < 3)
         return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s: input must be [batch, channels, length, ...], got %s", op, SFT_SHAPE(x));
-    if (!ARG_B(5))
-        return sft_ret(c, batch_norm(op, x, rm, rv, w, bias, false, momentum, ARG_F(7)));
+                        "%s: input must be [batch, channels, length, ...], got %s", op,
+                        SFT_SHAPE(x));
+    if (!ARG_B(5)) return sft_ret(c, batch_norm(op, x, rm, rv, w, bias, false, momentum, ARG_F(7)));
     const int64_t batch = x->shape[0], channels = x->shape[1], rows = batch * channels;
     const int64_t n = rows ? x->numel / rows : 0;
     SFT_TRY(check_channels(op, "running_mean", rm, channels, x));

@@ -3,7 +3,8 @@
 #include "widen.h"
 #include <math.h>
 
-/* A list of items in one block of memory, with the contiguous stand-ins of tensors that have holes. */
+/* A list of items in one block of memory, with the contiguous stand-ins of tensors that have holes.
+ */
 typedef struct job {
     sft_optim_params o;
     sft_optim_item *items;
@@ -50,8 +51,9 @@ static sft_status add_item(job *j, const sft_opctx *c, const sft_value *const *l
             return sft_fail(SFT_ERR_ARGUMENT, "%s: %.*s[%d] must be floating, got %s", op, p->len,
                             p->name, at, sft_dtype_name((sft_dtype)t->dtype));
         if (!sft_same_shape(t, first))
-            return sft_fail(SFT_ERR_ARGUMENT, "%s: %.*s[%d] must have the shape of its parameter, %s, "
-                                              "got %s",
+            return sft_fail(SFT_ERR_ARGUMENT,
+                            "%s: %.*s[%d] must have the shape of its parameter, %s, "
+                            "got %s",
                             op, p->len, p->name, at, SFT_SHAPE(first), SFT_SHAPE(t));
         if (l != SFT_OPT_GRAD && sft_has_overlap(t))
             return sft_fail(SFT_ERR_ARGUMENT,
@@ -127,8 +129,8 @@ IMPL(_fused_sgd_) {
     return step(&j, c, lists, 3, 1 | 4);
 }
 
-/* (params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step, lr, beta1, beta2, eps, weight_decay,
- * decoupled, amsgrad, maximize) */
+/* (params, grads, exp_avgs, exp_avg_sqs, max_exp_avg_sqs, step, lr, beta1, beta2, eps,
+ * weight_decay, decoupled, amsgrad, maximize) */
 IMPL(_fused_adam_) {
     const double t = (double)ARG_I(5), lr = ARG_F(6), beta1 = ARG_F(7), beta2 = ARG_F(8);
     if (ARG_I(5) < 1)

@@ -3,7 +3,7 @@
 #include "pool.h"
 #include "widen.h"
 
-/* ---- geometry ------------------------------------------------------------------------------------ */
+/* ---- geometry -------------------------------------------------------------------------------- */
 
 /* An axis as an argument: {in, out, k, s, p, d} */
 static sft_pool_axis axis_of(const sft_value *v) {
@@ -30,7 +30,7 @@ static sft_tensor *like_planes(const sft_tensor *x, int64_t h, int64_t w, sft_dt
     return sft_empty(shape, x->ndim, dtype, x->device);
 }
 
-/* ---- max ----------------------------------------------------------------------------------------- */
+/* ---- max ------------------------------------------------------------------------------------- */
 
 /* (input, h, w) -> y, index */
 IMPL(max_pool_planes) {
@@ -71,7 +71,7 @@ GRAD(max_pool_pick) {
     if (G) SET(0, DO(max_pool_scatter, G, IN(1), VAL(2), VAL(3)));
 }
 
-/* ---- averages ------------------------------------------------------------------------------------ */
+/* ---- averages -------------------------------------------------------------------------------- */
 
 /* (input, h, w, include_pad, divisor) */
 IMPL(avg_pool_planes) {
@@ -99,7 +99,7 @@ GRAD(avg_pool_scatter) {
     if (G) SET(0, DO(avg_pool_planes, G, VAL(1), VAL(2), VAL(3), VAL(4)));
 }
 
-/* ---- arguments of the public ops ------------------------------------------------------------------- */
+/* ---- arguments of the public ops ------------------------------------------------------------- */
 
 /* One or two numbers (none: `absent`) -> two; in one dim, one number, the other is `other`. */
 static sft_status read_pair(const char *op, const char *name, const sft_value *v, int dims,
@@ -117,7 +117,8 @@ static sft_status read_pair(const char *op, const char *name, const sft_value *v
     return SFT_OK;
 }
 
-/* The input as [planes..., h, w] in a dtype that kernels know; *lost: dims that [.., length] lacks. */
+/* The input as [planes..., h, w] in a dtype that kernels know; *lost: dims that [.., length] lacks.
+ */
 static sft_tensor *planes_input(const char *op, sft_tensor *x, int dims, bool integers) {
     if (x->ndim != dims + 1 && x->ndim != dims + 2) {
         sft_fail(SFT_ERR_ARGUMENT, "%s: input must be %s, got %s", op,
@@ -167,8 +168,8 @@ static sft_status measure(const char *op, sft_pool_axis *a, bool ceil) {
                         op, (long long)a->k, (long long)a->s, (long long)a->d);
     if (a->p < 0 || a->p > a->k / 2)
         return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s: padding must lie between 0 and half of kernel_size, %lld, got %lld", op,
-                        (long long)(a->k / 2), (long long)a->p);
+                        "%s: padding must lie between 0 and half of kernel_size, %lld, got %lld",
+                        op, (long long)(a->k / 2), (long long)a->p);
     if (a->d > 1 && a->k > most / a->d)
         return sft_fail(SFT_ERR_ARGUMENT, "%s: kernel_size times dilation is too large", op);
     const int64_t span = a->in + 2 * a->p - a->d * (a->k - 1) - 1;

@@ -2,7 +2,7 @@
 #include "widen.h"
 #include <math.h>
 
-/* ---- interpolate -------------------------------------------------------------------------------------- */
+/* ---- interpolate ----------------------------------------------------------------------------- */
 
 enum resample_mode { NEAREST, NEAREST_EXACT, LINEAR, CUBIC, MODES };
 enum { MOST_TAPS = 4 };
@@ -28,8 +28,8 @@ static double cubic_far(double x) { return ((-0.75 * x + 3.75) * x - 6) * x + 3;
 static int taps(int mode, const axis *a, int64_t i, int64_t at[MOST_TAPS], double w[MOST_TAPS]) {
     if (mode == NEAREST || mode == NEAREST_EXACT) {
         /* In float32, as PyTorch: the rounding decides which neighbour it is. */
-        const float x = mode == NEAREST ? (float)i * (float)a->scale
-                                        : ((float)i + 0.5f) * (float)a->scale;
+        const float x =
+            mode == NEAREST ? (float)i * (float)a->scale : ((float)i + 0.5f) * (float)a->scale;
         at[0] = clamp_index((int64_t)floorf(x), a->in);
         return 1;
     }
@@ -45,7 +45,8 @@ static int taps(int mode, const axis *a, int64_t i, int64_t at[MOST_TAPS], doubl
         return 2;
     }
     const double left = floor(x), t = x - left;
-    const double weights[4] = {cubic_far(t + 1), cubic_near(t), cubic_near(1 - t), cubic_far(2 - t)};
+    const double weights[4] = {cubic_far(t + 1), cubic_near(t), cubic_near(1 - t),
+                               cubic_far(2 - t)};
     for (int j = 0; j < 4; j++) {
         at[j] = clamp_index((int64_t)left - 1 + j, a->in);
         w[j] = weights[j];
@@ -89,11 +90,15 @@ static int read_mode(const char *op, const char *mode, int spatial) {
     if (!strcmp(mode, "bicubic") && spatial == 2) return CUBIC;
     if (!strcmp(mode, "area") && spatial <= 2) return MODES;
     if (!strcmp(mode, linear[spatial - 1])) return LINEAR;
-    sft_fail(SFT_ERR_ARGUMENT,
-             "%s: mode must be \"nearest\", \"nearest-exact\", \"%s\"%s for an input of %d dims, got "
-             "\"%.40s\"",
-             op, linear[spatial - 1], spatial == 2 ? ", \"bicubic\", \"area\"" : spatial == 1 ? ", \"area\"" : "",
-             spatial + 2, mode);
+    sft_fail(
+        SFT_ERR_ARGUMENT,
+        "%s: mode must be \"nearest\", \"nearest-exact\", \"%s\"%s for an input of %d dims, got "
+        "\"%.40s\"",
+        op, linear[spatial - 1],
+        spatial == 2   ? ", \"bicubic\", \"area\""
+        : spatial == 1 ? ", \"area\""
+                       : "",
+        spatial + 2, mode);
     return -1;
 }
 
@@ -118,20 +123,23 @@ IMPL(interpolate) {
     }
     axis axes[3];
     if (spatial < 1 || spatial > 3)
-        return sft_fail(SFT_ERR_ARGUMENT,
-                        "%s: input must be [batch, channels, length] with one to three spatial dims, got %s",
-                        op, SFT_SHAPE(x));
+        return sft_fail(
+            SFT_ERR_ARGUMENT,
+            "%s: input must be [batch, channels, length] with one to three spatial dims, got %s",
+            op, SFT_SHAPE(x));
     if (!size == !factor)
         return sft_fail(SFT_ERR_ARGUMENT, "%s: give either size or scale_factor", op);
     const sft_value *given = size ? size : factor;
     if (given->n != 1 && given->n != spatial)
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: %s must be one number, or one for each of the %d dims", op,
+        return sft_fail(SFT_ERR_ARGUMENT,
+                        "%s: %s must be one number, or one for each of the %d dims", op,
                         size ? "size" : "scale_factor", spatial);
     SFT_TRY(sft_need_floating(op, "input", x));
     const int mode = read_mode(op, c->a[3].u.s, spatial);
     if (mode < 0) return sft_last_status();
     if (!ARG_NONE(4) && mode != LINEAR && mode != CUBIC)
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: align_corners goes with linear and cubic modes only", op);
+        return sft_fail(SFT_ERR_ARGUMENT, "%s: align_corners goes with linear and cubic modes only",
+                        op);
     const bool align = !ARG_NONE(4) && ARG_B(4);
     for (int i = 0; i < spatial; i++) {
         axis *a = &axes[i];
@@ -139,8 +147,9 @@ IMPL(interpolate) {
         const double f = factor ? entry(factor, i) : 0;
         const double out = factor ? floor((double)a->in * f) : entry(size, i);
         if (!(out >= 1 && out < 1e12) || a->in < 1)
-            return sft_fail(SFT_ERR_ARGUMENT, "%s: the result must have positive sizes, got %g for dim %d",
-                            op, out, 2 + i + (int)sft_thread()->index_base);
+            return sft_fail(SFT_ERR_ARGUMENT,
+                            "%s: the result must have positive sizes, got %g for dim %d", op, out,
+                            2 + i + (int)sft_thread()->index_base);
         a->out = (int64_t)out;
         a->align = align;
         a->scale = factor && !(!ARG_NONE(5) && ARG_B(5)) ? 1 / f : (double)a->in / out;
@@ -149,7 +158,8 @@ IMPL(interpolate) {
     if (mode == MODES) {
         const int64_t sizes[2] = {axes[0].out, axes[spatial - 1].out};
         const sft_value v = sft_v_ints(sizes, spatial);
-        return sft_ret(c, spatial == 2 ? DO(adaptive_avg_pool2d, x, v) : DO(adaptive_avg_pool1d, x, v));
+        return sft_ret(c, spatial == 2 ? DO(adaptive_avg_pool2d, x, v)
+                                       : DO(adaptive_avg_pool1d, x, v));
     }
     const sft_dtype dtype = (sft_dtype)x->dtype;
     x = sft_as(x, sft_wide_dtype(x));
@@ -157,7 +167,7 @@ IMPL(interpolate) {
     return sft_ret(c, sft_as(x, dtype));
 }
 
-/* ---- pixel_shuffle ------------------------------------------------------------------------------------- */
+/* ---- pixel_shuffle --------------------------------------------------------------------------- */
 
 /* [.., c r^2, h, w] <-> [.., c, h r, w r] */
 static sft_status shuffle(sft_opctx *c, bool back) {
@@ -166,17 +176,19 @@ static sft_status shuffle(sft_opctx *c, bool back) {
     const int64_t r = ARG_I(1);
     const int n = x->ndim, lead = n - 3;
     if (n < 3 || n + 2 > SFT_MAX_DIMS)
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: input must be [..., channels, height, width], got %s", op,
+        return sft_fail(SFT_ERR_ARGUMENT,
+                        "%s: input must be [..., channels, height, width], got %s", op,
                         SFT_SHAPE(x));
     const int64_t ch = x->shape[n - 3], h = x->shape[n - 2], w = x->shape[n - 1];
     if (r < 1 || r > 65536)
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: the factor must be positive, got %lld", op, (long long)r);
+        return sft_fail(SFT_ERR_ARGUMENT, "%s: the factor must be positive, got %lld", op,
+                        (long long)r);
     if (!back && ch % (r * r))
         return sft_fail(SFT_ERR_ARGUMENT, "%s: the %lld channels must be a multiple of %lld^2", op,
                         (long long)ch, (long long)r);
     if (back && (h % r || w % r))
-        return sft_fail(SFT_ERR_ARGUMENT, "%s: the planes %lld x %lld must be multiples of %lld", op,
-                        (long long)h, (long long)w, (long long)r);
+        return sft_fail(SFT_ERR_ARGUMENT, "%s: the planes %lld x %lld must be multiples of %lld",
+                        op, (long long)h, (long long)w, (long long)r);
     int64_t split[SFT_MAX_DIMS], order[SFT_MAX_DIMS], joined[SFT_MAX_DIMS];
     memcpy(split, x->shape, sizeof split);
     memcpy(joined, x->shape, sizeof joined);
@@ -196,7 +208,7 @@ static sft_status shuffle(sft_opctx *c, bool back) {
 IMPL(pixel_shuffle) { return shuffle(c, false); }
 IMPL(pixel_unshuffle) { return shuffle(c, true); }
 
-/* ---- glu ------------------------------------------------------------------------------------------------ */
+/* ---- glu ------------------------------------------------------------------------------------- */
 
 /* The first half times the sigmoid of the second. */
 IMPL(glu) {
@@ -213,6 +225,6 @@ IMPL(glu) {
     if (x->shape[dim] % 2)
         return sft_fail(SFT_ERR_ARGUMENT, "%s: the size of dim %d must be even, got %lld", op,
                         dim + (int)sft_thread()->index_base, (long long)x->shape[dim]);
-    return sft_ret(c, DO(mul, DO(narrow, x, dim, 0, half),
-                         DO(sigmoid, DO(narrow, x, dim, half, half))));
+    return sft_ret(
+        c, DO(mul, DO(narrow, x, dim, 0, half), DO(sigmoid, DO(narrow, x, dim, half, half))));
 }
