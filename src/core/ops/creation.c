@@ -161,7 +161,7 @@ IMPL(eye) {
                                        sft_device_or(&c->a[3], SFT_CPU0)));
     if (!t) return sft_last_status();
     SFT_TRY(sft_fill_raw(t, sft_v_int(0)));
-    int64_t len = n < m ? n : m, stride = m + 1;
+    int64_t len = n < m ? n : m, stride = len ? m + 1 : 1;
     if (len) {
         sft_tensor *diagonal = sft_temp(sft_view_of(t, &len, &stride, 1, 0));
         if (!diagonal) return sft_last_status();
