@@ -2,6 +2,7 @@
 
 local module = require "sft.nn.module"
 local parameter = require "sft.nn.parameter"
+require "sft.nn.state"
 
 local nn = {
   Module = module.Module,
