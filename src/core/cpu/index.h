@@ -30,13 +30,18 @@ static inline void index_reader_init(index_reader *r, const sft_tensor *t, int64
     r->dim = dim;
 }
 
+/* An index as it is stored -> 0-based. Any number may be stored: it wraps rather than overflow. */
+static inline int64_t index_from(int64_t v, int64_t base, int64_t wrap) {
+    return (int64_t)((uint64_t)v - (uint64_t)base + (uint64_t)(v < 0 ? wrap : 0));
+}
+
 /* v[m]: raw indices -> 0-based; false when one is out of range. */
 static inline bool index_normalise(const index_reader *r, int64_t *v, int64_t m) {
     const int64_t base = r->base, wrap = r->wrap;
     const uint64_t size = (uint64_t)r->size;
     uint64_t bad = 0;
     for (int64_t i = 0; i < m; i++) {
-        const int64_t x = v[i] - base + (v[i] < 0 ? wrap : 0);
+        const int64_t x = index_from(v[i], base, wrap);
         bad |= (uint64_t)((uint64_t)x >= size);
         v[i] = x;
     }
@@ -50,9 +55,9 @@ static inline bool index_in_range(const index_reader *r, const int64_t *v, int64
     uint64_t bad = 0;
     if (wrap)
         for (int64_t i = 0; i < m; i++)
-            bad |= (uint64_t)((uint64_t)(v[i] - base + (v[i] < 0 ? wrap : 0)) >= size);
+            bad |= (uint64_t)((uint64_t)index_from(v[i], base, wrap) >= size);
     else
-        for (int64_t i = 0; i < m; i++) bad |= (uint64_t)((uint64_t)(v[i] - base) >= size);
+        for (int64_t i = 0; i < m; i++) bad |= (uint64_t)((uint64_t)v[i] - (uint64_t)base >= size);
     return !bad;
 }
 

@@ -157,8 +157,7 @@ KERNEL(_searchsorted)(const sft_kcall *k) {
                 k->t[0],       k->index_base};
     if (s.sorter)
         for (int64_t i = 0; i < k->t[3]->numel; i++) {
-            const int64_t at = s.sorter[i] - s.index_base;
-            if (at < 0 || at >= s.p->n)
+            if ((uint64_t)s.sorter[i] - (uint64_t)s.index_base >= (uint64_t)s.p->n)
                 return sft_fail(
                     SFT_ERR_INDEX,
                     "searchsorted: 'sorter' holds %lld, expected %d to %lld (positions in "

@@ -131,15 +131,13 @@ static sft_status norm(sft_opctx *c, double p) {
     if (!x) return sft_last_status();
     if (isfinite(p)) return sft_ret(c, DO(_norm, x, p, c->a[2], c->a[3]));
     if (p != p) return sft_fail(SFT_ERR_ARGUMENT, "norm: 'p' must be a number, got nan");
-    int64_t shape[SFT_MAX_DIMS], reduced = 1;
-    int n = sft_reduce_shape(x, mask, ARG_B(3), shape);
+    int64_t reduced = 1;
     for (int d = 0; d < x->ndim; d++)
         if (mask >> d & 1) reduced *= x->shape[d];
     if (reduced == 0 && p > 0) return sft_ret(c, DO(_norm, x, 1.0, c->a[2], c->a[3]));
     if (reduced == 0)
         return sft_fail(SFT_ERR_ARGUMENT, "norm: p = -inf needs elements, but 'self' has shape %s",
                         SFT_SHAPE(x));
-    (void)n;
     sft_tensor *a = DO(abs, x);
     return sft_ret(c, p > 0 ? DO(amax, a, c->a[2], c->a[3]) : DO(amin, a, c->a[2], c->a[3]));
 }
