@@ -13,8 +13,8 @@ static const char *check_path(lua_State *L, binding *u, const char *fname) {
     return s;
 }
 
-/* Strings of a list, or of the pairs of a table; NULL when an entry is no string. The pointers live
- * as long as the table is not changed. */
+/* Strings of a list, or of the pairs of a table; NULL when an entry is no string, or there is no
+ * memory. The pointers live as long as the table is not changed. */
 static const char **strings(lua_State *L, int table, bool pairs, int *n) {
     int count = 0, cap = 16;
     const char **list = malloc(sizeof *list * (size_t)cap);
@@ -23,7 +23,11 @@ static const char **strings(lua_State *L, int table, bool pairs, int *n) {
     while (pairs ? lua_next(L, table) : lua_rawgeti(L, table, count + 1) != LUA_TNIL) {
         if (count + 2 > cap) {
             const char **p = realloc(list, sizeof *list * (size_t)(cap *= 2));
-            if (!p) break;
+            if (!p) {
+                free(list);
+                lua_pop(L, 2);
+                return NULL;
+            }
             list = p;
         }
         bool ok = lua_type(L, -1) == LUA_TSTRING && (!pairs || lua_type(L, -2) == LUA_TSTRING);
