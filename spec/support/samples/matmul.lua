@@ -26,6 +26,10 @@ return function(T)
     linear = {
       {m, T({4, 3}, r)}, {T({2, 5, 3}, r), T({4, 3}, r), T({4}, r)}, {v3, T({4, 3}, r), T({4}, r)},
     },
+    einsum = {
+      {"ij,jk->ik", {m, n}}, {"bij,bjk->bik", {bm, bn}}, {"...ij,jk", {bm, n}}, {"ii->i", {T({3, 3}, r)}},
+      {"i,j,k->kij", {v3, v4, T({2}, r)}}, {"ij->", {m}},
+    },
     bilinear = {{T({5, 2}, r), T({5, 3}, r), T({4, 2, 3}, r), T({4}, r)}},
   }
   -- of the smallest integers sums of products may wrap
