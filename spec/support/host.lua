@@ -85,7 +85,10 @@ function host.terminal(command, env)
   return self
 end
 
+-- A line editor prints its prompt before it takes the terminal's keys over: a control key that came in
+-- between would be the terminal's.
 function Terminal:send(text)
+  if text:find("^%c") then host.sleep(0.3) end
   self.pipe:write(text)
   return self
 end
