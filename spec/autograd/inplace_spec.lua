@@ -133,6 +133,20 @@ describe("in-place operations", function()
     end
   end)
 
+  it("on views that were made inside no_grad are refused", function()
+    local x = leaf {1, 2, 3}
+    local h = x * 1
+    local v = sft.no_grad(function() return h:view(3) end)
+    raises({"view", "no_grad"}, function() v:mul_(2) end)
+    raises({"view", "no_grad"}, function() v:normal_() end)
+    sft.no_grad(function() v:mul_(2) end)
+    near({2, 4, 6}, h)
+    local w = sft.no_grad(function() return x:view(3) end)
+    raises("view", function() w:add_(h) end)
+    assert.is_true(x.is_leaf)
+    h:detach():view(3):mul_(2) -- a tensor of its own
+  end)
+
   it("leave retain_grad with the tensor", function()
     local x = leaf {1, 2}
     local h = x * 2

@@ -153,6 +153,13 @@ static sft_status check_writable(const sft_op_info *info, sft_tensor *x, bool re
                             "%s_: %s leaf that requires grad is used in an in-place operation; "
                             "wrap it in sft.no_grad(), or work on a copy (x:clone())",
                             info->name, x->base ? "a view of a" : "a");
+    } else if (recording && x->base && sft_is_float(x->dtype) && sft_tensor_needs_grad(x->base)) {
+        return sft_fail(SFT_ERR_AUTOGRAD,
+                        "%s_: the tensor is a view of one that requires grad, made where that was "
+                        "not recorded (inside sft.no_grad(), or before requires_grad was set), so "
+                        "the graph would not see the change; make the view again, or write inside "
+                        "sft.no_grad()",
+                        info->name);
     }
     if (sft_has_overlap(x))
         return sft_fail(SFT_ERR_ARGUMENT,
