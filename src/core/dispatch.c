@@ -410,6 +410,8 @@ static sft_status outer_call(sft_op_id op, unsigned mode, const sft_value *args,
     sft_value values[SFT_MAX_PARAMS];
     int64_t ints[SFT_MAX_PARAMS];
     if (t->depth == 0) t->code = SFT_OK;
+    if (info->flags & SFT_F_INTERNAL)
+        return sft_fail(SFT_ERR_ARGUMENT, "%s: internal; it can't be called", info->name);
     uint8_t base = t->index_base;
     t->index_base = mode & SFT_CALL_ONE_BASED;
     sft_status st = complete(info, args, n, values, ints);

@@ -229,7 +229,8 @@ enum { /* flags of an op */
     SFT_F_DST = 32,     /* its implementation can write straight into a given tensor */
     SFT_F_VIEW = 64,    /* the result shares the storage of the first argument */
     SFT_F_INDEX_OUT = 128, /* an output holds indices: 1-based in scripts */
-    SFT_F_MUTATES = 256 /* writes into its first argument (or list); name ends in _ */
+    SFT_F_MUTATES = 256, /* writes into its first argument (or list); name ends in _ */
+    SFT_F_INTERNAL = 512 /* a part of other ops, which check its arguments: can't be called */
 };
 
 enum { SFT_MAX_PARAMS = 20, SFT_MAX_OUTPUTS = 4 };

@@ -96,6 +96,9 @@ static void parse(const text_row *row, sft_op_info *info) {
     info->doc = row->doc;
     info->dtypes = row->dtypes;
     info->flags = (uint16_t)(row->flags & 0xfff);
+    if ((*row->id == '_' || !strncmp(row->doc, "Internal:", 9)) && strcmp(row->id, "_T") &&
+        strcmp(row->id, "_mT") && !(info->flags & (SFT_F_METHOD | SFT_F_FUNCTION | SFT_F_NN)))
+        info->flags |= SFT_F_INTERNAL;
     info->nout = (uint8_t)(row->flags >> 12);
     if (!info->nout) info->nout = 1;
     if (info->nout == 15) info->nout = 0;
