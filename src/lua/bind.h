@@ -281,6 +281,7 @@ int sftl_need(lua_State *L, binding *u, int op, const char *name);
 int sftl_index_read(lua_State *L, binding *u);  /* x[key], key at 2 is no string */
 int sftl_index_write(lua_State *L, binding *u); /* x[key] = value */
 void sftl_open_methods(lua_State *L, binding *u, int methods);
+void sftl_open_compare(lua_State *L, binding *u, int sft, int methods);
 /* Makes a tensor of a Lua value (number, boolean, nested table); raw access only. dtype < 0:
  * inferred. NULL with the engine's error set. */
 sft_tensor *sftl_build(lua_State *L, const binding *u, int index, int dtype, sft_device device,

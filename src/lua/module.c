@@ -42,6 +42,7 @@ int luaopen_sft(lua_State *L) {
     int functional = lua_gettop(L);
     sftl_open_ops(L, u, sft, methods, functional);
     sftl_open_methods(L, u, methods);
+    sftl_open_compare(L, u, sft, methods);
     lua_pushvalue(L, functional);
     lua_setfield(L, sft, "_functional");
     lua_pushvalue(L, methods);
