@@ -255,6 +255,9 @@ static void set_geometry(sft_tensor *t, const int64_t *shape, const int64_t *str
         t->strides[d] = strides[d];
         t->numel = (int64_t)((uint64_t)t->numel * (uint64_t)shape[d]);
     }
+    /* A stride that is never walked may be anything: made small, so that no product overflows. */
+    for (int d = 0; d < ndim; d++)
+        if (strides[d] > INT64_C(1) << 48 && (shape[d] < 2 || t->numel == 0)) t->strides[d] = 1;
     t->contiguous = compute_contiguous(t);
 }
 
