@@ -302,7 +302,8 @@ static sft_status into_dst(sft_opctx *c, sft_tensor *dst) {
 static sft_status invoke_out(sft_opctx *c, sft_tensor *dst, bool needs) {
     if (!(c->info->flags & SFT_F_OUT))
         return sft_fail(SFT_ERR_ARGUMENT, "%s: takes no out =", c->info->name);
-    if (needs || (sft_recording() && sft_tensor_needs_grad(dst)))
+    if (needs || (sft_recording() &&
+                  (sft_tensor_needs_grad(dst) || (dst->base && sft_tensor_needs_grad(dst->base)))))
         return sft_fail(SFT_ERR_AUTOGRAD,
                         "%s: out = does not support gradients, but an argument requires grad; use "
                         "sft.no_grad() or drop out =",
