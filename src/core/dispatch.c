@@ -1,6 +1,7 @@
 /* dispatch.c: from a call with values to an implementation, its in-place and out= forms, and the
  * tape. Every op, from a script, from C or from inside another op, passes through sft_invoke(). */
 #include "backend.h"
+#include "interrupt.h"
 #include <stdio.h>
 
 /* ---- arguments ------------------------------------------------------------------------------- */
@@ -507,8 +508,9 @@ sft_status sft_run_kernel(sft_kcall *k, sft_device device) {
                         sft_op_get_info(k->op)->name,
                         x ? sft_dtype_name(x->dtype) : "these arguments", be->name);
     }
+    const unsigned before = sft_interrupt_count();
     sft_status st = kernel(k);
-    if (SFT_UNLIKELY(sft_interrupted())) {
+    if (SFT_UNLIKELY(sft_interrupted() || sft_interrupt_count() != before)) {
         sft_interrupt_clear();
         return sft_fail(SFT_ERR_INTERRUPTED, "interrupted!");
     }

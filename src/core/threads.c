@@ -9,6 +9,7 @@
 #define _GNU_SOURCE
 #endif
 #include "threads.h"
+#include "interrupt.h"
 #include "lock.h"
 
 #include <errno.h>
@@ -58,11 +59,18 @@ static pthread_t workers[MAX_THREADS];
 static int workers_count;
 
 static atomic_bool interrupted;
+static atomic_uint interrupts;
 
 /* One small word: the module is opened with dlopen. */
 static _Thread_local int inside __attribute__((tls_model("initial-exec")));
 
-void sft_interrupt(void) { atomic_store_explicit(&interrupted, true, memory_order_relaxed); }
+void sft_interrupt(void) {
+    atomic_fetch_add(&interrupts, 1);
+    atomic_store(&interrupted, true);
+}
+unsigned sft_interrupt_count(void) {
+    return atomic_load_explicit(&interrupts, memory_order_acquire);
+}
 bool sft_interrupted(void) { return atomic_load_explicit(&interrupted, memory_order_relaxed); }
 void sft_interrupt_clear(void) { atomic_store_explicit(&interrupted, false, memory_order_relaxed); }
 bool sft_in_parallel(void) { return inside != 0; }

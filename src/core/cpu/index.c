@@ -1,5 +1,6 @@
 /* index.c: kernels that read at positions held in tensors: index (and index_select, take) and
  * gather; and the checks of index tensors. */
+#include "../interrupt.h"
 #include "bytes.h"
 #include "index.h"
 #include <stdio.h>
@@ -32,8 +33,13 @@ sft_status index_check(const char *op, const index_reader *r) {
         const index_reader *r;
         _Atomic int64_t bad;
     } c = {r, INT64_MAX};
+    const unsigned before = sft_interrupt_count();
     sft_parallel_for(r->t->numel, 4 * SFT_GRAIN, check_range, &c);
-    return c.bad == INT64_MAX ? SFT_OK : index_fail(op, r, c.bad);
+    if (c.bad != INT64_MAX) return index_fail(op, r, c.bad);
+    /* Nobody may go by indices that were not all looked at. */
+    if (sft_interrupted() || sft_interrupt_count() != before)
+        return sft_fail(SFT_ERR_INTERRUPTED, "interrupted!");
+    return SFT_OK;
 }
 
 sft_status index_fail(const char *op, const index_reader *r, int64_t from) {

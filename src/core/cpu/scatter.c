@@ -3,6 +3,7 @@
  *
  * Where several values go to one place, they go there in the order of the index tensor, whatever
  * the number of threads: threads share out the destination, never the indices of one place. */
+#include "../interrupt.h"
 #include "index.h"
 
 /* ---- combining ------------------------------------------------------------------------------- */
@@ -244,10 +245,15 @@ KERNEL(index_put)(const sft_kcall *k) {
     } else {
         off = sft_empty(&u.nb, 1, SFT_int64, (sft_device){SFT_CPU, 0});
         if (!off) return sft_last_status();
+        const unsigned before = sft_interrupt_count();
         for (int j = 0; j < p->nidx; j++) {
             fill_offsets f = {&reader[j], (int64_t *)off->data, x->strides[p->nbefore + j] * es,
                               j == 0};
             sft_parallel_for(u.nb, 4 * SFT_GRAIN, offsets_range, &f);
+        }
+        if (sft_interrupted() || sft_interrupt_count() != before) { /* not all are filled in */
+            sft_release(off);
+            return sft_fail(SFT_ERR_INTERRUPTED, "interrupted!");
         }
         u.v = (const int64_t *)off->data;
         u.scale = 1;

@@ -228,7 +228,7 @@ IMPL(one_hot) {
             return sft_fail(SFT_ERR_ARGUMENT,
                             "one_hot: 'num_classes' is needed for a tensor without elements");
         SFT_TRY(largest(x, &max));
-        classes = max + 1 - sft_thread()->index_base;
+        classes = max < INT64_MAX ? max + 1 - sft_thread()->index_base : max;
         if (classes < 1) classes = 1; /* the check below will complain */
     }
     if (x->ndim == SFT_MAX_DIMS) return sft_fail(SFT_ERR_ARGUMENT, "one_hot: too many dims");
