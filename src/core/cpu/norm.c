@@ -2,6 +2,7 @@
  * once and worked on in cache; sums over rows go through parts of a fixed size, so that results do
  * not depend on the number of threads. */
 #include "lanes.h"
+#include "../interrupt.h"
 #include "../ops/norm.h"
 
 enum { COLUMNS = 64, SHORT_RUN = 16 };
@@ -160,10 +161,11 @@ KERNEL(native_batch_norm)(const sft_kcall *k) {
     int64_t parts;
     size_t bytes;
     if (!batch_begin(&j, k, &parts, &bytes)) return sft_fail(SFT_ERR_MEMORY, "out of memory");
+    const unsigned before = sft_interrupt_count();
     if (j.p->training)
         batch_run_parts(&j, PICK(batch_stats_runs), PICK(batch_stats_columns), parts);
     /* An interrupt leaves parts unwritten: the running statistics must not see them. */
-    if (!sft_interrupted()) {
+    if (!sft_interrupted() && sft_interrupt_count() == before) {
         batch_finish(&j);
         batch_run(&j, PICK(batch_apply_runs), PICK(batch_apply_columns));
     }
