@@ -2,25 +2,8 @@
 
 local sft = require "sft"
 local F = sft.nn.functional
-
-local f64 = {dtype = sft.float64}
-local function close(a, b, tol)
-  assert.same(a:size(), b:size())
-  if a:numel() == 0 then return end
-  assert.is_true((a - b):abs():max():item() <= (tol or 1e-12))
-end
-local function fails(text, ...)
-  local ok, err = pcall(...)
-  assert.is_false(ok)
-  assert.truthy(tostring(err):find(text, 1, true), tostring(err))
-end
-local function leaf(...) return sft.randn(..., {dtype = sft.float64, requires_grad = true}) end
-
--- fn's gradients and their gradients agree with differences.
-local function check(fn, inputs)
-  assert.is_true(sft.autograd.gradcheck(fn, inputs))
-  assert.is_true(sft.autograd.gradgradcheck(fn, inputs))
-end
+local numeric = require "spec.support.numeric"
+local f64, close, fails, leaf, check = numeric.f64, numeric.close, numeric.fails, numeric.leaf, numeric.check
 
 -- y = conv2d(x, w) as a sum of shifted products, one for each tap.
 local function plain(x, w, o)

@@ -1,19 +1,8 @@
 -- The steps of optimizers over lists of tensors: against plain arithmetic, mixed dtypes and layouts.
 
 local sft = require "sft"
-
-local f64 = {dtype = sft.float64}
-local function close(a, b, tol)
-  assert.same(a:size(), b:size())
-  if a:numel() == 0 then return end
-  assert.is_true((a - b):abs():max():item() <= (tol or 1e-12))
-end
-local function fails(text, ...)
-  local ok, err = pcall(...)
-  assert.is_false(ok)
-  assert.truthy(tostring(err):find(text, 1, true), tostring(err))
-end
-
+local numeric = require "spec.support.numeric"
+local f64, close, fails = numeric.f64, numeric.close, numeric.fails
 
 local function lists(dtype)
   local p, g, m, v = {}, {}, {}, {}
