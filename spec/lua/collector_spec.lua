@@ -17,7 +17,7 @@ describe("the collector", function()
   local a, b = sft.ones(1024, 1024), sft.ones(1024, 1024)
 
   local function loop()
-    for _ = 1, 300 do local c = a + b end   -- luacheck: ignore c
+    for _ = 1, 150 do local c = a + b end   -- luacheck: ignore c
   end
 
   local function beside_tables(n, fn)
