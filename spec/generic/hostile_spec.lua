@@ -11,10 +11,12 @@ released:release()
 
 local hostile = {
   math.mininteger, math.maxinteger, math.mininteger + 1, -1, 0, 1, 1 << 31, -(1 << 31), 1 << 32, 2.5,
-  2.0 ^ 63, -2.0 ^ 63, 0 / 0, math.huge, -math.huge, 1e308, -0.0, "", "mean", "x", true, false, {}, {math.mininteger}, {math.maxinteger, 2},
+  2.0 ^ 63, -2.0 ^ 63, 0 / 0, math.huge, -math.huge, 1e308, -0.0, "", "mean", "x", true, false, {},
+  {math.mininteger}, {math.maxinteger, 2},
   {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1}, {0.5}, {"x"}, {{}}, print, released, sft.float64,
   sft.zeros(0), sft.zeros(3, 0, 2), sft.zeros({}), sft.zeros(2, 2, 2, 2, 2), sft.tensor {0},
-  sft.tensor {math.mininteger}, sft.tensor {math.maxinteger, 1}, sft.tensor({true, false}), sft.full({7}, 0 / 0), sft.zeros(1):expand(5),
+  sft.tensor {math.mininteger}, sft.tensor {math.maxinteger, 1}, sft.tensor({true, false}), sft.full({7}, 0 / 0),
+  sft.zeros(1):expand(5),
   sft.tensor({-128}, {dtype = "int8"}), sft.full({2, 3}, math.mininteger), sft.full({3, 4}, math.huge),
 }
 
