@@ -44,8 +44,10 @@ static void push_dim(int *n, int64_t *size, int64_t *a, int64_t *b, int64_t s, i
 static void merge_dims(int *n, int64_t *size, int64_t *a, int64_t *b) {
     int m = 0;
     for (int i = 0; i < *n; i++) {
-        if (m && a[m - 1] == a[i] * size[i] && (!b || b[m - 1] == b[i] * size[i])) {
-            size[m - 1] *= size[i];
+        /* of a tensor without elements, products may wrap */
+        if (m && (uint64_t)a[m - 1] == (uint64_t)a[i] * (uint64_t)size[i] &&
+            (!b || (uint64_t)b[m - 1] == (uint64_t)b[i] * (uint64_t)size[i])) {
+            size[m - 1] = (int64_t)((uint64_t)size[m - 1] * (uint64_t)size[i]);
             a[m - 1] = a[i];
             if (b) b[m - 1] = b[i];
         } else {
