@@ -40,8 +40,15 @@ sft_status sft_outfile_open(sft_outfile *f, const char *path, const char *what) 
         return sft_fail(SFT_ERR_MEMORY, "out of memory");
     }
     memcpy(f->tmp, f->path, n);
-    memcpy(f->tmp + n, ".tmpXXXXXX", 11);
-    f->fd = mkostemp(f->tmp, O_CLOEXEC);
+    /* A name that no other writer has: O_EXCL says whether it is free. The permissions are those of
+     * any new file, or of the file that is replaced. */
+    static _Atomic unsigned counter;
+    for (int tries = 0; f->fd < 0 && tries < 100; tries++) {
+        unsigned id = (unsigned)getpid() * 2654435761u + counter++ * 40503u;
+        snprintf(f->tmp + n, 16, ".tmp%08x", id);
+        f->fd = open(f->tmp, O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666);
+        if (f->fd < 0 && errno != EEXIST) break;
+    }
     if (f->fd < 0) {
         sft_status st = fail_errno(what, path, "can't create a file beside it");
         free(f->tmp);
@@ -49,16 +56,7 @@ sft_status sft_outfile_open(sft_outfile *f, const char *path, const char *what) 
         sft_outfile_discard(f);
         return st;
     }
-    /* mkstemp gives 0600: the usual permissions, or those of the file that is replaced. */
-    mode_t mode;
-    if (exists) {
-        mode = old.st_mode & 07777;
-    } else {
-        mode_t mask = umask(0);
-        umask(mask);
-        mode = 0666 & ~mask;
-    }
-    if (fchmod(f->fd, mode) != 0) errno = 0;
+    if (exists && fchmod(f->fd, old.st_mode & 07777) != 0) errno = 0;
     return SFT_OK;
 }
 

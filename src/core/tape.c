@@ -476,7 +476,9 @@ sft_status sft_node_apply(sft_node *n, sft_tensor **g, sft_tensor **gi, bool cre
     uint8_t base = t->index_base;
     t->index_base = n->index_base;
     sft_status st;
-    if (n->op < 0) {
+    if (n->op < 0 && !n->fn) {
+        st = sft_fail(SFT_ERR_AUTOGRAD, "%s: memory ran out while it was recorded", n->name);
+    } else if (n->op < 0) {
         st = n->fn(n->user, g, n->nout, gi, n->nedges);
         for (int i = 0; i < n->nedges; i++) gi[i] = sft_temp(gi[i]);
         if (st != SFT_OK && !sft_failed())
@@ -661,9 +663,9 @@ sft_status sft_custom_function(const char *name, sft_tensor *const *inputs, int 
     sft_node *n = node_new(-1, &a, 1, noutputs);
     if (!n) return SFT_ERR_MEMORY;
     n->name = name; /* static, or kept by `user` */
-    n->fn = backward;
     sft_status st = fill_node(n, &a, 0) ? attach_outputs(n, outputs, noutputs) : SFT_ERR_MEMORY;
     if (st == SFT_OK) {
+        n->fn = backward;
         n->user = user;
         n->free_fn = free_fn;
     }
