@@ -97,11 +97,8 @@ describe("saving", function()
     sft.save(path, {w = sft.zeros(50000), i = 0})
     local seen = {}
     for _ = 1, host.sanitized and 5 or 25 do
-      local p = io.popen(("%s %s >/dev/null 2>&1 & echo $!"):format(host.sftlua, script))
-      local pid = p:read("n")
-      p:close()
-      host.sleep(0.05 + math.random() * (host.sanitized and 0.5 or 0.05))
-      os.execute(("kill -KILL %d 2>/dev/null; while kill -0 %d 2>/dev/null; do sleep 0.005; done"):format(pid, pid))
+      local seconds = 0.05 + math.random() * (host.sanitized and 0.5 or 0.05)
+      host.sh(("%s %s & sleep %.3f; kill -KILL $!; wait $!"):format(host.sftlua, script, seconds))
       local d = sft.load(path)
       assert(d.w:eq(d.i):all():item(), "a file of two halves")
       seen[d.i] = true
@@ -109,7 +106,7 @@ describe("saving", function()
     assert(next(seen))
   end)
 
-  it("twenty thousand small tensors takes no time", function()
+  it("two thousand small tensors takes no time", function()
     local tree = {}
     for i = 1, 2000 do tree["p" .. i] = sft.full({2}, i) end
     local path = folder .. "/many.safetensors"
