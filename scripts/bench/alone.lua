@@ -8,7 +8,8 @@ local M = {}
 
 local MB = 1 << 20
 
--- 2 threads beside one busy process, against 1 thread on a free machine.
+-- 2 threads beside one busy process, against 1 thread on a free machine. (Where two "cores" are
+-- halves of one, a thread beside a busy process is slower than a lone one by that alone.)
 local function beside_busy(name)
   return {name = name .. ", 2 threads beside a busy process", floor = 1.2, needs_two = true,
     measure = function(r, tools)
