@@ -145,7 +145,14 @@ static void pick_rows(const lookup *l, int64_t n, char *y, const char *x, const 
     const int64_t es = l->es, sx = a->stride[0][a->ndim - 1], sy = a->stride[1][a->ndim - 1];
     if (a->ndim == 1) {
         const int64_t len = a->size[0];
-        for (int64_t i = 0; i < n; i++) copy_strided(len, y + i * l->ystep, sy, x + off[i], sx, es);
+        for (int64_t i = 0; i < n; i++) {
+            /* rows lie anywhere: the first lines of a later one are fetched in time */
+            const char *soon = x + off[i + 3 < n ? i + 3 : n - 1];
+            __builtin_prefetch(soon);
+            __builtin_prefetch(soon + 64);
+            __builtin_prefetch(soon + 128);
+            copy_strided(len, y + i * l->ystep, sy, x + off[i], sx, es);
+        }
         return;
     }
     for (int64_t i = 0; i < n; i++) {

@@ -68,7 +68,6 @@ static inline float scale_f32(float u, float a, float b) {
 }
 EACH_F32(unit_run, unit_f32(w))
 EACH_F32(uniform_run, scale_f32(unit_f32(w), a, b))
-EACH_F32(exponential_run, -sft_log_f32(open_f32(w)) / a)
 
 static void normal_f32(const words *in, int blocks, float *o, const sft_random_params *p) {
     const float a = (float)p->a, b = (float)p->b;
@@ -82,6 +81,18 @@ static void normal_f32(const words *in, int blocks, float *o, const sft_random_p
             z0[l] = a + r * c;
             z1[l] = a + r * s;
         }
+    }
+    for (int l = 0; l < blocks; l++)
+        for (int j = 0; j < 4; j++) o[4 * l + j] = z[j][l];
+}
+
+static void exponential_f32(const words *in, int blocks, float *o, const sft_random_params *p) {
+    const float a = -1.0f / (float)p->a;
+    float z[4][PIECE / 4];
+    for (int j = 0; j < 4; j++) {
+        const uint32_t *w = in->w[j];
+        float *y = z[j];
+        IVDEP for (int l = 0; l < blocks; l++) y[l] = sft_log_f32(open_f32(w[l])) * a;
     }
     for (int l = 0; l < blocks; l++)
         for (int j = 0; j < 4; j++) o[4 * l + j] = z[j][l];
@@ -169,7 +180,7 @@ typedef union piece {
 static void run_f32(const words *in, int blocks, float *o, const sft_random_params *p) {
     static void (*const runs[])(const words *, int, float *, const sft_random_params *) = {
         [SFT_RANDOM_UNIFORM] = uniform_run,       [SFT_RANDOM_NORMAL] = normal_f32,
-        [SFT_RANDOM_LOG_NORMAL] = log_normal_f32, [SFT_RANDOM_EXPONENTIAL] = exponential_run,
+        [SFT_RANDOM_LOG_NORMAL] = log_normal_f32, [SFT_RANDOM_EXPONENTIAL] = exponential_f32,
         [SFT_RANDOM_CAUCHY] = cauchy_run,         [SFT_RANDOM_GEOMETRIC] = geometric_run,
         [SFT_RANDOM_BERNOULLI] = bernoulli_f32};
     if (p->kind == SFT_RANDOM_UNIFORM && p->a == 0 && p->b == 1)
@@ -266,13 +277,21 @@ KERNEL(randperm)(const sft_kcall *k) {
     int64_t *v = (int64_t *)k->t[0]->data, n = k->t[0]->numel;
     words w;
     for (int64_t i = 0; i < n; i++) v[i] = i + k->index_base;
-    for (int64_t i = 0; i < n; i++) {
-        int in = (int)(i % PIECE);
-        if (in == 0) draw(p->key, p->offset + (uint64_t)i / 2, PIECE / 2, &w);
-        int64_t j = i + (int64_t)((unsigned __int128)wide_word(&w, in) * (uint64_t)(n - i) >> 64);
-        int64_t t = v[i];
-        v[i] = v[j];
-        v[j] = t;
+    int64_t to[PIECE];
+    for (int64_t at = 0; at < n; at += PIECE) {
+        int m = (int)(n - at < PIECE ? n - at : PIECE);
+        draw(p->key, p->offset + (uint64_t)at / 2, (m + 1) / 2, &w);
+        /* The places are known before the swaps: they are fetched meanwhile. */
+        for (int i = 0; i < m; i++) {
+            to[i] = at + i +
+                    (int64_t)((unsigned __int128)wide_word(&w, i) * (uint64_t)(n - at - i) >> 64);
+            __builtin_prefetch(&v[to[i]], 1);
+        }
+        for (int i = 0; i < m; i++) {
+            int64_t t = v[at + i];
+            v[at + i] = v[to[i]];
+            v[to[i]] = t;
+        }
     }
     return SFT_OK;
 }

@@ -133,6 +133,10 @@ static void put_rows(const putting *u, int64_t lo, int64_t hi, char *x, const ch
     for (int64_t i = 0; i < u->nb; i++) {
         if (u->v[i] < lo || u->v[i] >= hi) continue;
         char *to = x + u->v[i] * u->scale;
+        const char *soon = x + u->v[i + 3 < u->nb ? i + 3 : i] * u->scale;
+        __builtin_prefetch(soon, 1);
+        __builtin_prefetch(soon + 64, 1);
+        __builtin_prefetch(soon + 128, 1);
         if (a->ndim == 1) {
             u->fn.row(a->size[0], to, sx, y + i * u->ystep, sy);
             continue;
