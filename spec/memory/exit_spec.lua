@@ -20,7 +20,9 @@ describe("a process that ends with live tensors", function()
   local function run(code, expected)
     local path = os.tmpname()
     host.write_file(path, setup .. code)
-    local r = host.sh(host.sftlua .. " " .. path)
+    -- an exit from within the engine leaves what the engine holds to the system
+    local env = code:find("hook", 1, true) and "ASAN_OPTIONS=$ASAN_OPTIONS:detect_leaks=0 " or ""
+    local r = host.sh(env .. host.sftlua .. " " .. path)
     os.remove(path)
     assert.equal(expected, r.code, r.err)
     return r
