@@ -2,6 +2,7 @@
  * once and worked on in cache; sums over rows go through parts of a fixed size, so that results do
  * not depend on the number of threads. */
 #include "lanes.h"
+#include "stream.h"
 #include "../interrupt.h"
 #include "../ops/norm.h"
 
