@@ -48,17 +48,23 @@ static inline bool index_normalise(const index_reader *r, int64_t *v, int64_t m)
     return !bad;
 }
 
-/* Are v[m], as the caller counts, all in range? */
+/* Are v[m], as the caller counts, all in range? x and size - 1 - x are both free of a sign then. */
 static inline bool index_in_range(const index_reader *r, const int64_t *v, int64_t m) {
-    const int64_t base = r->base, wrap = r->wrap;
-    const uint64_t size = (uint64_t)r->size;
+    const uint64_t base = (uint64_t)r->base, last = (uint64_t)r->size - 1;
     uint64_t bad = 0;
-    if (wrap)
-        for (int64_t i = 0; i < m; i++)
-            bad |= (uint64_t)((uint64_t)index_from(v[i], base, wrap) >= size);
-    else
-        for (int64_t i = 0; i < m; i++) bad |= (uint64_t)((uint64_t)v[i] - (uint64_t)base >= size);
-    return !bad;
+    if (r->wrap) {
+        const uint64_t wrap = (uint64_t)r->wrap;
+        for (int64_t i = 0; i < m; i++) {
+            const uint64_t x = (uint64_t)v[i] - base + (v[i] < 0 ? wrap : 0);
+            bad |= x | (last - x);
+        }
+    } else {
+        for (int64_t i = 0; i < m; i++) {
+            const uint64_t x = (uint64_t)v[i] - base;
+            bad |= x | (last - x);
+        }
+    }
+    return (int64_t)bad >= 0;
 }
 
 /* m indices, `stride` bytes apart, as the caller counts: where they lie, or converted in buf. */
