@@ -274,7 +274,7 @@ static bool count_dims(walk *w, int *fill) {
 }
 
 static bool apply(walk *w) {
-    int fill;
+    int fill = 0;
     if (!count_dims(w, &fill)) return false;
     memset(w->adv, 0, sizeof w->adv);
     w->dim = w->last_adv = 0;
