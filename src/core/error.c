@@ -19,7 +19,7 @@ static void tls_free(void *p) {
 
 /* The main thread's block is not freed by its key at exit: do it there. */
 static void tls_free_main(void) {
-    /* exit() from within an op (a hook, say): what runs is still in use. */
+    /* The process may end from within an op (in a hook, say): what runs is still in use. */
     if (sft_tls_ptr && sft_tls_ptr->depth == 0) {
         pthread_setspecific(tls_key, NULL);
         tls_free(sft_tls_ptr);
