@@ -8,14 +8,14 @@
 typedef struct run {
     const sft_kcall *k;
     const sft_iter *it;
-    ew_loop loop;           /* NULL: a copy */
-    int ct;                 /* compute dtype */
-    int out_ct;             /* dtype that the loop writes */
+    ew_loop loop; /* NULL: a copy */
+    int ct;       /* compute dtype */
+    int out_ct;   /* dtype that the loop writes */
     int in_ct[SFT_MAX_OPERANDS];
     bool direct[SFT_MAX_OPERANDS];
-    bool flat;              /* one dim */
-    bool gather;            /* rows too short: buffers are filled across rows */
-    bool stream;            /* a result that no cache holds: it is stored past them */
+    bool flat;   /* one dim */
+    bool gather; /* rows too short: buffers are filled across rows */
+    bool stream; /* a result that no cache holds: it is stored past them */
 } run;
 
 typedef union block {
@@ -28,7 +28,7 @@ typedef union block {
 static void fill_number(const sft_operand *o, int ct, int64_t n, block *buf) {
     const sft_value *v = &o->num;
     double f = v->kind == SFT_V_FLOAT ? v->u.f : v->kind == SFT_V_BOOL ? v->u.b : (double)v->u.i;
-    int64_t i = v->kind == SFT_V_FLOAT ? sft_i64_from_f64(v->u.f)
+    int64_t i = v->kind == SFT_V_FLOAT  ? sft_i64_from_f64(v->u.f)
                 : v->kind == SFT_V_BOOL ? v->u.b
                                         : v->u.i;
     if (ct == SFT_float32)
@@ -43,7 +43,8 @@ static void fill_number(const sft_operand *o, int ct, int64_t n, block *buf) {
 
 static inline size_t ct_size(int ct) { return ct == SFT_float32 ? 4 : ct == SFT_bool ? 1 : 8; }
 
-/* ---- results larger than the caches ------------------------------------------------------------ */
+/* ---- results larger than the caches ------------------------------------------------------------
+ */
 
 #if defined(__AVX__)
 
@@ -146,7 +147,8 @@ static void run_row(const run *r, char *const *ptr, int64_t n, block *buf, bool 
             r->loop(m, dst, in_p[1], nop > 2 ? in_p[2] : NULL, nop > 3 ? in_p[3] : NULL, r->k);
         else
             sft_store(r->in_ct[1], it->op[0].dtype, m, in_p[1], o, stride[0]);
-        if (r->loop && !write_direct) sft_store(r->out_ct, it->op[0].dtype, m, &buf[0], o, stride[0]);
+        if (r->loop && !write_direct)
+            sft_store(r->out_ct, it->op[0].dtype, m, &buf[0], o, stride[0]);
     }
 }
 
@@ -273,7 +275,9 @@ static sft_status start(run *r) {
 
 sft_status ew_run(const sft_kcall *k, const ew_loops *loops) {
     run r = {.k = k, .it = k->iter, .ct = k->ctype};
-    r.loop = k->ctype == SFT_float32 ? loops->f32 : k->ctype == SFT_float64 ? loops->f64 : loops->i64;
+    r.loop = k->ctype == SFT_float32   ? loops->f32
+             : k->ctype == SFT_float64 ? loops->f64
+                                       : loops->i64;
     if (!r.loop)
         return sft_fail(SFT_ERR_UNSUPPORTED, "%s: not supported for %s on cpu",
                         sft_op_get_info(k->op)->name,
@@ -284,7 +288,8 @@ sft_status ew_run(const sft_kcall *k, const ew_loops *loops) {
     return start(&r);
 }
 
-/* ---- copy ------------------------------------------------------------------------------------- */
+/* ---- copy -------------------------------------------------------------------------------------
+ */
 
 KERNEL(copy)(const sft_kcall *k) {
     const sft_iter *it = k->iter;
@@ -295,7 +300,8 @@ KERNEL(copy)(const sft_kcall *k) {
     }
     run r = {.k = k, .it = it};
     /* A number is brought into the dtype that loses nothing on the way. */
-    r.ct = sft_compute_dtype(s->is_scalar && sft_is_float(it->op[0].dtype) ? SFT_float64 : s->dtype);
+    r.ct =
+        sft_compute_dtype(s->is_scalar && sft_is_float(it->op[0].dtype) ? SFT_float64 : s->dtype);
     r.out_ct = r.in_ct[1] = r.ct;
     return start(&r);
 }
