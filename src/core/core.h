@@ -26,7 +26,6 @@ typedef struct sft_tls {
     size_t ntemps, captemps;
     sft_reclaim_fn reclaim;
     void *reclaim_user;
-    const char *op_name;   /* of the outermost op, for messages */
     sft_node *dead;        /* nodes whose last reference went, to be freed by the loop that runs */
     bool releasing;
     char message[1536];
